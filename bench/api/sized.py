@@ -92,6 +92,11 @@ def is_confirming(task: str) -> bool:
     return task.partition(MARK)[0].endswith(CONFIRMING)
 
 
+def is_searched(task: str) -> bool:
+    """Whether a task is one of a search."""
+    return is_tuning(task) or is_confirming(task)
+
+
 def tuning_of(task: str) -> str:
     """The name of the task that judges the proposals of a search for a task."""
     return _with(task, TUNING)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bench.cli import options, units
+from bench.cli import options, units, waiting
 
 
 def best(
@@ -15,23 +15,30 @@ def best(
     max_metric_drop: Annotated[
         str, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence.")
     ] = "1%",
+    tolerance: options.Tolerance = "5%",
     margin: options.Margin = "2%",
+    format: options.Plain = "table",
     results: options.Results = options.RESULTS,
     into: Annotated[
         Path | None, typer.Option(help="Markdown file to write the table into, between its two marks.")
     ] = None,
 ) -> None:
-    """The fastest deployment of each task that keeps its metric, against each framework's default."""
+    """The deployment to ship for each task, as `bench pick` answers, against each framework's default."""
     from bench.decisions.best import best as find
     from bench.records import ranking
     from bench.records.chance import warnings
     from bench.report import best as report
+    from bench.report import outcome, writing
 
     most = units.share(max_metric_drop, zero=True)
     stored = options.read(results, margin=units.share(margin))
     options.say_notes(warnings(stored.chosen(None)))
-    found = find(stored.measurements, stored.chosen(None), max_metric_loss=most)
-    if not found and into is None:  # no error: a sweep that was stopped early has none
+    share = units.share(tolerance)
+    with waiting.said(f"comparing {len(stored.rows)} cells", options.say):
+        found = find(stored.measurements, stored.chosen(None), max_metric_loss=most, tolerance=share)
+    if format == "json":
+        options.write(writing.as_json([outcome.fields(one.answer) for one in found]), into)
+    elif not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:
         options.write(report.render(found, format="table"), None)

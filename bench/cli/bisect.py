@@ -48,7 +48,7 @@ def bisect(
     by = units.share(slower)
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     options.say(f"{len(names)} releases from {good} to {bad}")
-    measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes)
+    measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes, tell=options.say)
     if drift:
         found = bisecting.drifted(measured, names, package, chosen, tell=options.say)
     else:

@@ -15,6 +15,7 @@ import typer.core
 
 from bench.api.errors import InputError
 from bench.api.printable import printable
+from bench.cli import waiting
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ Globs = Annotated[list[str] | None, typer.Argument(help=CELLS, show_default=Fals
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 Output = Annotated[Path | None, typer.Option(help="File to write instead of printing.")]
 Margin = Annotated[str, typer.Option(help="Largest difference that counts as noise, as a share.")]
+Tolerance = Annotated[str, typer.Option(help="How much slower than the fastest it may be, at most.")]
 Tables = Annotated[Literal["table", "md", "json"], typer.Option("--format", help="Format to print.")]
 Plain = Annotated[Literal["table", "json"], typer.Option("--format", help="Format to print.")]
 Rows = Annotated[
@@ -213,7 +215,8 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     from bench.records import folder
     from bench.records.reading import told
 
-    stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
+    with waiting.said(f"reading the results in {results}", say):
+        stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
     say_notes(filter(None, [told(stored.damages)]))
     return stored
@@ -228,7 +231,8 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
     from bench.records import folder
     from bench.records.reading import told
 
-    every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
+    with waiting.said(f"reading the results in {results}", say):
+        every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # as above
     say_notes(filter(None, [told(stored.damages) for stored in every.values()]))
     return every

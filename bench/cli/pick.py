@@ -1,27 +1,37 @@
-"""`bench pick`: the cell to ship under constraints, saved with what it takes to run it."""
+"""`bench pick`: the deployment to ship under constraints, saved with what it takes to run it."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bench.cli import options, units
+from bench.cli import options, units, waiting
 
 UNDECIDED = 1
-"""Exit code where the data cannot tell which cell to pick."""
+"""Exit code where the outcome is none."""
+ANY = "any"
+"""Value of `--max-metric-drop` without a limit."""
+REPEATED = (
+    *("max_metric_drop", "max_size", "max_memory", "max_latency", "max_ttft", "min_tokens_per_s", "batch", "threads"),
+    "margin",
+)
+"""Options that a command which is advised repeats as they were given."""
 
 
 def pick(
+    ctx: typer.Context,
     globs: Annotated[
         list[str],
         typer.Argument(help="A task, or cells of one, as globs over their paths.", show_default=False, metavar="TASK"),
     ],
     *,
     max_metric_drop: Annotated[
-        str | None, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence, such as 1%.")
-    ] = None,
+        str, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence; any for no limit.")
+    ] = "1%",
     max_size: Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")] = None,
     max_memory: Annotated[
         str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
@@ -37,10 +47,11 @@ def pick(
         int | None, typer.Option(help="Batch of the request; the one with most results by default.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of the request; those with most results by default.")
+        int | None, typer.Option(help="Threads of the request; by default the fewest, unless more are faster.")
     ] = None,
-    tolerance: Annotated[str, typer.Option(help="How much slower than the fastest it may be, at most.")] = "5%",
+    tolerance: options.Tolerance = "5%",
     margin: options.Margin = "2%",
+    format: options.Plain = "table",
     everywhere: Annotated[
         bool,
         typer.Option(
@@ -54,17 +65,19 @@ def pick(
 ) -> None:
     """The deployment to ship under constraints: its artifact, how it was made and code that runs it.
 
-    Of the cells that may be the fastest as far as the data can tell, the smallest. Exits with 1 where none is sure
-    to be within the tolerance, and says which launches would decide.
+    Of the cells that are fast enough for sure, the smallest (winner); or the model as it is, where nothing is shown to
+    be faster (keep). Otherwise it exits with 1 and says what would decide (none).
     """
-    from bench.decisions import deployment, load
-    from bench.decisions import pick as deciding
+    from bench.decisions import answer as answering
+    from bench.decisions import deployment, load, open_sizes, ports
+    from bench.decisions.constraints import Constraints
     from bench.measure.limits import Limits
     from bench.records.chance import warnings
+    from bench.report import outcome, writing
     from bench.report import pick as report
 
-    constraints = deciding.Constraints(
-        max_metric_loss=units.share(max_metric_drop, zero=True) if max_metric_drop else None,
+    constraints = Constraints(
+        max_metric_loss=None if max_metric_drop == ANY else units.share(max_metric_drop, zero=True),
         max_size_bytes=units.size_bytes(max_size) if max_size else None,
         max_memory_bytes=units.size_bytes(max_memory) if max_memory else None,
         max_latency_ns=1e9 * units.seconds(max_latency) if max_latency else None,
@@ -82,18 +95,41 @@ def pick(
         return
     most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
-    rows = deciding.of_one_request(stored.chosen(globs), batch, threads)
+    rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
     options.say_notes(warnings(rows))
-    choice = deciding.choose(stored.measurements, rows, constraints, tolerance=most)
+    with waiting.said(f"comparing {len(rows)} cells", options.say):
+        found = answering.answer(stored.measurements, rows, constraints, tolerance=most)
+    choice, fields, saved = found.choice, outcome.fields(found), []
     plan = load.plan_of(stored.records, choice.group.task)
-    tables = [report.front(choice, constraints), report.services(choice, plan)]
-    options.write("".join(tables) + report.verdict(choice, results, most), None)
-    if choice.picked is None:
+    record = stored.records[choice.shipped.cell] if choice.shipped else None
+    if format == "table":
+        is_fixed = record is not None and open_sizes.freezes(record.cell)
+        sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
+        given = _given(ctx.command.params, ctx.params)
+        command = shlex.join(["bench", "pick", *globs, *given])
+        text = report.verdict(found, command, outcome.results_option(results), sizes)
+        options.write("".join([report.front(found), report.services(choice, plan), text]), None)
+    if choice.shipped is not None and record is not None:
+        target = output or results / "picks" / choice.shipped.task
+        limits = Limits.of(step_s=None, memory_bytes=None)
+        request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
+        served = None if plan is None else load.as_service(plan, record.cell)
+        with waiting.said("making the artifact again", options.say):
+            saved = deployment.save(
+                target, choice.shipped, record, request=request, limits=limits, service=served, outcome=fields
+            )
+        if format == "table":
+            options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
+            options.tell(f"  python {saved[-1]}   runs it on the held-out samples")
+    if format == "json":
+        options.write(writing.as_json({**fields, "saved": [str(path) for path in saved]}), None)
+    if choice.shipped is None:
         raise typer.Exit(UNDECIDED)
-    target = output or results / "picks" / choice.picked.task
-    record, limits = stored.records[choice.picked.cell], Limits.of(step_s=None, memory_bytes=None)
-    request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
-    served = None if plan is None else load.as_service(plan, record.cell)
-    saved = deployment.save(target, choice.picked, record, request=request, limits=limits, service=served)
-    options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
-    options.tell(f"  python {saved[-1]}   runs it on the held-out samples")
+
+
+def _given(known: Iterable[Any], values: Mapping[str, Any]) -> list[str]:
+    """The options of `REPEATED` that have another value than their default, as they stand on a command line."""
+    found = [
+        (one.opts[0], values[one.name]) for one in known if one.name in REPEATED and values[one.name] != one.default
+    ]
+    return [part for option, value in found for part in (option, str(value))]

@@ -75,7 +75,8 @@ def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
 def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public: bool) -> Shown:
     """The results of one machine as the page takes them, of so many cells at most."""
     from bench.decisions import load
-    from bench.decisions.best import MAX_METRIC_LOSS, best
+    from bench.decisions.best import best
+    from bench.decisions.constraints import MAX_METRIC_LOSS
     from bench.decisions.search import kept
     from bench.records import noise
     from bench.records.sending import record_to_send, row_to_send

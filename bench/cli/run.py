@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli import options, units
+from bench.cli import options, units, waiting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,9 +150,14 @@ def run(
     def stored(store: KeepingStore) -> folder.Results:
         return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
 
+    def everything(store: KeepingStore) -> folder.Results:
+        """All results, as `bench pick` reads them: what a run advises is what that command accepts."""
+        with waiting.said("reading all results of this machine", options.say):
+            return folder.stored(store, margin=goal.aims.margin)
+
     def told_of(store: KeepingStore) -> bool:
         """Print what is stored of the cells; returns whether that is what was asked for."""
-        found = stored(store)
+        found = everything(store)
         options.say_notes(filter(None, [told(found.damages)]))
         shown = found.of(cells)
         if versions or python:  # whose cells are beside a baseline that nobody named
@@ -167,6 +172,7 @@ def run(
         stores = [store := KeepingStore(results, machine.name(), stopping)]
         rows = None if model else lambda: stored(store).of(cells)
         try:
+            options.say_notes(filter(None, [machine.busy()]))
             with progress.observer(Console(stderr=True), rows) as observer:
                 sweep_here = Sweep(store, settings, observer)
                 sweep_here.run(cells)
@@ -229,8 +235,8 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     """Print the tables of a run and its last line, and return whether a cell was measured."""
     from bench.api import sized
     from bench.cli.show import print_table
+    from bench.decisions.answer import of_run
     from bench.decisions.generation import deployments
-    from bench.decisions.next_pick import next_pick
     from bench.decisions.sizes import families
     from bench.records import noise
     from bench.records.chance import warnings
@@ -246,8 +252,8 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
         options.write(generated.render(decoders, format="table"), None)
     options.write(shared.render(found.measurements.places), None)
     options.say_notes(warnings(shown))
-    picks = [next_pick(found, task) for task in dict.fromkeys(row.task for row in shown)]
-    options.say(next_step.after(shown, sizes=sizes, results=results, picks=picks, goal=goal))
+    answers = [of_run(found, task) for task in dict.fromkeys(row.task for row in shown)]
+    options.say(next_step.after(shown, sizes=sizes, results=results, answers=answers, goal=goal))
     return next_step.is_measured(shown)
 
 

@@ -50,7 +50,7 @@ def search(
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.decisions import deployment
-    from bench.decisions.pick import Constraints
+    from bench.decisions.constraints import Constraints
     from bench.decisions.search import kept, whole
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine

@@ -36,13 +36,17 @@ class Stopped(BaseException):
 class Stopping:
     """Heeds the signals while it is used as a context manager, in the main thread.
 
+    Args:
+        keeps: whether the command stores launches, so that the same command goes on from these.
+
     Attributes:
         num_kept: number of launches that the command has stored.
         at_once: whether the process is to end without Python's own end, because threads of it are in C code that does
             not bear that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps: bool = True) -> None:
+        self._keeps = keeps
         self.num_kept = 0
         self.at_once = False
         self._unfreed: object = None
@@ -124,7 +128,8 @@ class Stopping:
         with self._ending:
             launches = "1 launch" if self.num_kept == 1 else f"{self.num_kept} launches"
             cursor = SHOW_CURSOR if os.isatty(2) else ""
-            line = f"{cursor}bench: stopped; {launches} kept; the same command goes on\n"
+            kept = f"; {launches} kept; the same command goes on" if self._keeps else ""
+            line = f"{cursor}bench: stopped{kept}\n"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 sys.stdout.flush()
             with contextlib.suppress(OSError):

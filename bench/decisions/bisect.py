@@ -86,9 +86,20 @@ class Releases:
         good: the release that all others are measured beside.
         method: how blocks are measured.
         may_be_large: whether downloads of gigabytes are allowed.
+        tell: called with a line before each step that takes long.
     """
 
-    def __init__(self, package: str, cell: Cell, good: str, method: Method, *, may_be_large: bool = False) -> None:
+    def __init__(
+        self,
+        package: str,
+        cell: Cell,
+        good: str,
+        method: Method,
+        *,
+        may_be_large: bool = False,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._tell = tell
         self._package, self._cell, self._method, self._may_be_large = package, cell, method, may_be_large
         self._known: dict[str, Verified] = {}
         self.good = self.verified(good)
@@ -101,6 +112,7 @@ class Releases:
             BenchError: the release cannot be installed, or the cell does not run with it.
         """
         if version not in self._known:
+            self._tell(f"{self._package} {version}: installing it, and running the held-out samples")
             wanted = asked.packages(f"{self._package}=={version}")
             changed = versions.changed(self._cell, wanted, self._may_be_large)
             if changed is None:
@@ -122,8 +134,9 @@ class Releases:
             for failure in result.failures:
                 raise failure.error
 
-        goal = Goal(min_launches=launches, max_launches=launches)
-        (group,) = measure_pairs([(self.good, self.verified(version))], self._method, goal, keep=keep)
+        goal, pair = Goal(min_launches=launches, max_launches=launches), (self.good, self.verified(version))
+        self._tell(f"{self._package} {version}: measuring it beside the good release, {launches} launches")
+        (group,) = measure_pairs([pair], self._method, goal, keep=keep)
         (fitted,) = comparison.fit([group.launched()])
         return fitted.against_baseline(group.ledgers[0].name)
 

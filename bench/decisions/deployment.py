@@ -6,23 +6,22 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from bench.api import Task, TensorSpec, cache, files, loading, sized
+from bench.api import Task, cache, files, loading, sized
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.decoder import IDS
 from bench.api.errors import InputError
 from bench.api.places import without_places
 from bench.api.version import version
+from bench.decisions import ports
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, provenance
 from bench.plugins import catalog
-from bench.plugins.generating import TOKENS
 from bench.records.lines import LONGEST_PATH
 from bench.records.rows import Row
 from bench.records.store import Record, write_atomically
@@ -79,6 +78,7 @@ def save(
     request: Mapping[str, Any],
     limits: Limits,
     service: Mapping[str, Any] | None = None,
+    outcome: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write the deployment of a cell that was measured.
 
@@ -89,6 +89,7 @@ def save(
         request: the constraints that the cell was chosen for, which the recipe keeps.
         limits: time and memory of the steps that make the artifact again.
         service: how it is best served, which the recipe keeps, too; None where no plan told.
+        outcome: why it is shipped, see `bench.report.outcome.fields`, which the recipe keeps, too; None of a search.
 
     Returns:
         The artifact, the recipe and the program.
@@ -100,10 +101,11 @@ def save(
     cell, task = record.cell, task_of(record)
     steps = measured_steps(record, limits)
     artifact = steps[-1]
-    name = f"{ARTIFACT}{artifact.path.suffix}"
+    name, sizes = f"{ARTIFACT}{artifact.path.suffix}", ports.sizes_of(record, task)
     recipe = {
         "cell": cell.path,
         "coordinates": dataclasses.asdict(cell),
+        "outcome": None if outcome is None else dict(outcome),
         "chosen_for": dict(request),
         "task_folder": _place_of(task),
         "artifact": {"file": name, "format": artifact.format, "sha256": artifact.sha256, "bytes": artifact.size_bytes},
@@ -111,8 +113,8 @@ def save(
             {"step": step, **without_places(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
             for step, made in zip((cell.exporter, *cell.chain), steps, strict=True)
         ],
-        "inputs": [dataclasses.asdict(spec) for spec in task.inputs],
-        "outputs": [dataclasses.asdict(spec) for spec in task.outputs],
+        "inputs": [dataclasses.asdict(spec) for spec in ports.with_sizes(task.inputs, sizes)],
+        "outputs": [dataclasses.asdict(spec) for spec in ports.with_sizes(task.outputs, sizes)],
         "runtime_versions": record.header.versions,
         "inferometer": version(),
         "machine": record.header.machine,
@@ -127,9 +129,9 @@ def save(
     program = PROGRAM_TEXT.format(
         cell=cell.path,
         packages=", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package",
-        ports=_ports(task),
+        ports=ports.lines(task, sizes),
         code=code.strip(),
-        outputs=[spec.name for spec in gives(task)],
+        outputs=[spec.name for spec in ports.gives(task)],
         artifact=name,
     )
     digest = hashlib.sha256(program.encode()).hexdigest()
@@ -173,30 +175,6 @@ def _place_of(task: Task) -> str | None:
     """The folder of a task, relative to the cache; None for a task that is not there but on the search path."""
     held = cache.folder()
     return task.folder.relative_to(held).as_posix() if task.folder.is_relative_to(held) else None
-
-
-def _ports(task: Task) -> str:
-    """A line for each input and output."""
-    lines = []
-    for kind, specs in (("in", takes(task)), ("out", gives(task))):
-        for spec in specs:
-            sizes = ", ".join(ascii(size).strip("'") for size in spec.shape)
-            lines.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({sizes})")
-    return "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
-
-
-def takes(task: Task) -> Sequence[TensorSpec]:
-    """What a loaded artifact takes: of a decoder, a prompt."""
-    if task.request is None:
-        return task.inputs
-    return (TensorSpec(name=IDS, dtype="int64", shape=(1, task.request.num_prompt)),)
-
-
-def gives(task: Task) -> Sequence[TensorSpec]:
-    """What a loaded artifact gives: of a decoder, the ids of an answer."""
-    if task.request is None:
-        return task.outputs
-    return (TensorSpec(name=TOKENS, dtype="int64", shape=(task.request.num_new,)),)
 
 
 def task_of(record: Record) -> Task:

@@ -11,15 +11,15 @@ Sources: Savage 1951, doi 10.1080/01621459.1951.10500768 (minimax regret); Zrnic
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 from bench.api.errors import InputError
-from bench.decisions import pick
-from bench.decisions.best import MAX_METRIC_LOSS
-from bench.decisions.pick import Constraints
+from bench.decisions.answer import of_one_batch
+from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints, qualified
 from bench.measure import selection, stats
 from bench.measure.comparison import Fitted
 from bench.measure.stats import Effect, Estimate
@@ -148,11 +148,9 @@ def of_one_request(
     if not common:
         raise InputError("no request was measured on all machines, with answers that are right")
     every = [row for own in rows.values() for row in own if (row.batch, row.threads) in common]
-    asked = pick.of_one_request(every, batch, threads)[0]
-    return {
-        name: [row for row in own if (row.batch, row.threads) == (asked.batch, asked.threads)]
-        for name, own in rows.items()
-    }
+    timed = collections.Counter(row.threads for row in of_one_batch(every, batch, threads) if ranking.is_ranked(row))
+    chosen = (of_one_batch(every, batch, threads)[0].batch, max(timed, key=lambda one: (timed[one], -one)))
+    return {name: [row for row in own if (row.batch, row.threads) == chosen] for name, own in rows.items()}
 
 
 def of_all_requests(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]]) -> list[Everywhere]:
@@ -178,17 +176,15 @@ def of_all_requests(stored: Mapping[str, Results], rows: Mapping[str, Sequence[R
 
 def _machine(results: Results, rows: Sequence[Row], constraints: Constraints, num_machines: int) -> _Machine:
     (group,) = ranking.select(rows).groups
-    qualified = pick.qualifying(group, constraints)
-    if not qualified:
+    sound = qualified(results.measurements, group, constraints).rows
+    if not sound:
         raise InputError(f"no cell of {group.title} qualifies in {results.folder}; `bench pick` there says why")
-    fitted = results.measurements.of(qualified[0].cell)
+    fitted = results.measurements.of(sound[0].cell)
     assert fitted is not None, "a row with a ratio was timed beside its baseline"
-    if apart := [row.cell for row in qualified if row.cell not in fitted.names]:
-        raise InputError(
-            f"{apart[0]} and {qualified[0].cell} were timed beside different baselines in {results.folder}"
-        )
-    known = {row.cell: row for row in qualified}
-    first, *others = sorted(known, key=lambda cell: (fitted.effect(cell, qualified[0].cell).value, cell))
+    if apart := [row.cell for row in sound if row.cell not in fitted.names]:
+        raise InputError(f"{apart[0]} and {sound[0].cell} were timed beside different baselines in {results.folder}")
+    known = {row.cell: row for row in sound}
+    first, *others = sorted(known, key=lambda cell: (fitted.effect(cell, sound[0].cell).value, cell))
     each = selection.SPENT / 2 / num_machines / max(1, len(others))
     rivals = (cell for cell in others if selection.lowest(fitted.effect(cell, first), each) <= 0)
     twins = {row.cell: known[row.same_as] for row in group.rows if row.same_as in known}

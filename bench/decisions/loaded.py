@@ -12,7 +12,7 @@ from bench.api.errors import InputError
 from bench.api.plugin import Arrays, Outputs
 from bench.api.printable import printable
 from bench.decisions import deployment
-from bench.decisions.deployment import gives
+from bench.decisions.ports import gives
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, judging, operations, verify
 from bench.plugins import catalog

@@ -1,135 +1,107 @@
-"""The choice of the cell to ship under constraints, which the data may not decide.
+"""The outcome for one request: the cell to ship under constraints, or what is missing to choose one.
 
 The contenders are the cells that qualify and that were not shown to be slower than the fastest cell by more than a
-tolerance. A contender may be picked when it was shown to be no slower than any other contender by more than the
-tolerance, with 95 % confidence over all contenders together. Among several such contenders the smallest file wins,
-because file sizes are known exactly. When no contender may be picked, the data do not decide, and the choice names the
-launches that would. See `bench.measure.selection`.
+tolerance. A contender may be shipped when it was shown to be no slower than any other contender by more than the
+tolerance, with 95 % confidence over all contenders together; the one that is shipped is the `winner`. Among several,
+the smallest file is taken, of files of one size the least memory, and of these the simplest. Where there is no winner
+and no cell that qualifies was shown to be faster than the baseline, which is the model as it is, the outcome is to
+`keep` that. Otherwise the data do not decide, the outcome is `none`, and the launches are named that would decide. See
+`bench.measure.selection`.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.api import sized
-from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.measure import selection
-from bench.measure.comparison import Comparison
+from bench.decisions import constraints as limiting
+from bench.decisions import twins
+from bench.decisions.constraints import TOLERANCE as TOLERANCE
+from bench.decisions.constraints import Constraints, Qualified
+from bench.decisions.further import Further, further
+from bench.measure import selection, stats
 from bench.measure.questions import Aims
 from bench.measure.selection import Selection, select
-from bench.measure.stats import Estimate
+from bench.measure.stats import FASTER, Estimate
 from bench.records import ranking
 from bench.records.measurements import Measurements
-from bench.records.metric_loss import Lost
-from bench.records.pareto import undominated
+from bench.records.pareto import uncovered
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-FIRST_LAUNCHES = 6
-"""Launches to ask for where there are too few launches to estimate how many would decide."""
+WINNER, KEEP, NONE = "winner", "keep", "none"
 WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
-TOLERANCE = Aims().regret
-"""Largest share by which the picked cell may be slower than the fastest cell, by default."""
-MOST_LAUNCHES = 60
-"""Largest number of launches that a choice asks for."""
-METRIC = "--max-metric-drop"
-RATE = "--min-tokens-per-s"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Constraints:
-    """Limits that a deployment must keep to; None is no limit.
-
-    Attributes:
-        max_metric_loss: largest share of the reference's metric that may be lost, with 95 % confidence; of a row whose
-            loss has no bound (see `Row.metric_loss_note`), largest share that its held-out samples lose.
-        max_size_bytes: largest size of the file.
-        max_memory_bytes: largest peak resident set of the process, its packages included.
-        max_latency_ns: largest median latency.
-        max_ttft_ns: largest median time to first token, of cells that generate text.
-        min_tokens_per_s: least rate of output tokens after the first, likewise.
-    """
-
-    max_metric_loss: float | None = None
-    max_size_bytes: int | None = None
-    max_memory_bytes: int | None = None
-    max_latency_ns: float | None = None
-    max_ttft_ns: float | None = None
-    min_tokens_per_s: float | None = None
-
-    @property
-    def is_of_generation(self) -> bool:
-        """Whether a limit has a meaning for cells alone that generate text."""
-        return self.max_ttft_ns is not None or self.min_tokens_per_s is not None
-
-    def limits(self) -> dict[str, tuple[str, float]]:
-        """By command-line option, the key of `Row` that it limits, and the limit."""
-        found = {
-            METRIC: ("metric_loss_high", self.max_metric_loss),
-            "--max-size": ("size_bytes", self.max_size_bytes),
-            "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
-            "--max-latency": ("latency_p50_ns", self.max_latency_ns),
-            "--max-ttft": ("ttft_ns", self.max_ttft_ns),
-            RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
-        }
-        return {option: (key, limit) for option, (key, limit) in found.items() if limit is not None}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Further:
-    """The launches that would decide a choice.
-
-    Attributes:
-        cells: paths of the cells to launch, any of which may be the fastest.
-        launches: number of launches of each cell, with its present ones; None where `MOST_LAUNCHES` are not enough.
-    """
-
-    cells: tuple[str, ...]
-    launches: int | None
+NOISE = (WITHIN, 0.01, 0.05, 0.001)
+"""Differences that count as none on the front: shares of the latency, of the size of the file and of the memory, and of
+the metric that is lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The cell to ship, or the launches that would decide.
+    """The outcome for one request.
 
     Attributes:
+        outcome: `winner`, `keep` or `none`.
         group: all rows of the request.
-        qualified: rows that meet the constraints, fastest first.
-        front: qualified rows that no other row beats in latency, size, memory and metric at once.
+        tolerance: largest share by which a winner may be slower than the fastest cell that qualifies.
+        qualified: the rows that meet the constraints, and those that do not.
+        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`.
         contenders: qualified rows that were not shown to be slower than the fastest row by more than the tolerance, the
-            fastest first.
-        picked: the row of the cell to ship; None when the data do not decide.
-        num_sure: number of contenders, the picked row among them, that may be picked; the picked file is the smallest.
-        regret: largest share by which the picked row may be slower than the fastest row; where no row was picked, the
-            smallest such share of all contenders.
-        over_baseline: the picked row's ratio to the baseline, with an interval that holds although the row was
-            selected; None where no row was picked.
-        equal: paths of the other cells that were shown to be as good as the best within `WITHIN`.
-        untold: paths of the other cells that were neither shown to be as good nor shown to be slower by more.
+            fastest first; one row of each set of twins.
+        twins: by path of a cell that qualifies and stands for its twins, their paths; see `bench.decisions.twins`.
+        shipped: the row of the cell to ship; None where the outcome is `none`.
+        num_sure: number of contenders that were shown to be fast enough.
+        regret: largest share by which the shipped row may be slower than the fastest; of the outcome `none`, the
+            smallest such share of all contenders, infinite without any.
+        least_regret: the smallest such share of all contenders.
+        over_baseline: a winner's ratio to the baseline, with an interval that holds although the row was selected;
+            None for the baseline itself, and where there is no winner.
         all_slower: whether every other qualified row was shown to be slower than the fastest by more than the
             tolerance.
-        further: launches that would decide; None when a row was picked.
-        too_few: see `too_few_samples`.
+        further: launches that would find a winner; None where there is one, and where no row qualifies.
+        lacking: why no row qualifies; None where one does.
+        too_few: see `constraints.too_few_samples`.
+        faster: the fastest of the rows that were shown to be faster than the shipped one and may lose too much of the
+            metric; None where there is none.
     """
 
+    outcome: str
     group: Group
-    qualified: tuple[Row, ...]
-    front: tuple[Row, ...]
-    contenders: tuple[Row, ...]
-    picked: Row | None
-    num_sure: int
-    regret: float
-    over_baseline: Estimate | None
-    equal: tuple[str, ...]
-    untold: tuple[str, ...]
-    all_slower: bool
-    further: Further | None
+    tolerance: float
+    qualified: Qualified
+    front: tuple[Row, ...] = ()
+    contenders: tuple[Row, ...] = ()
+    twins: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    shipped: Row | None = None
+    num_sure: int = 0
+    regret: float = math.inf
+    least_regret: float = math.inf
+    over_baseline: Estimate | None = None
+    all_slower: bool = False
+    further: Further | None = None
+    lacking: str | None = None
     too_few: str | None = None
+    faster: Row | None = None
+
+    @property
+    def leading(self) -> Row | None:
+        """The row to ship, or else the one that looks fastest."""
+        return self.shipped or next(iter(self.contenders), None)
+
+    @property
+    def others(self) -> list[Row]:
+        """The contenders beside the leading row: they may be as fast."""
+        first = self.leading
+        return [row for row in self.contenders if first and first.cell not in (row.cell, *self.twins[row.cell])]
+
+    @property
+    def gain(self) -> float:
+        """The largest share of its latency that the shipped row may take longer than the fastest."""
+        return 1 - 1 / (1 + self.regret)
 
 
 def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constraints, *, tolerance: float) -> Choice:
@@ -139,51 +111,65 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         measurements: the model of the measurement, fitted to the records that the rows were made of.
         rows: the rows to choose among.
         constraints: the limits that the chosen cell must keep to.
-        tolerance: largest share by which the picked cell may be slower than the fastest cell.
+        tolerance: largest share by which a winner may be slower than the fastest cell.
 
     Raises:
-        InputError: the rows are of several requests, or no row meets the constraints; the message names the nearest
-            figures.
+        InputError: the rows are of several requests, or a constraint has no meaning for them.
     """
+    group = _only_group(rows)
+    _check(group, constraints)
+    found = limiting.qualified(measurements, group, constraints, tolerance=tolerance)
+    too_few = limiting.too_few_samples(measurements, found, constraints)
+    if not found.rows:
+        why = f"no cell of {group.title} was timed and is right"
+        if found.ranked:
+            why = "; ".join(filter(None, (limiting.none_qualifies(group, found, constraints), too_few)))
+        return Choice(outcome=NONE, group=group, tolerance=tolerance, qualified=found, lacking=why, too_few=too_few)
+    alike = twins.simplest(measurements, found.rows, within=tolerance)
+    candidates = [row for row in found.rows if row.cell in alike]
+    race = selected(measurements, candidates, within=tolerance)
+    by_cell = {row.cell: row for row in candidates}
+    contenders = [by_cell[name] for name in (race.first, *race.rivals)]
+    good = [row for row in contenders if race.regrets[row.cell] <= tolerance]
+    regret = least_regret = min(race.regrets.values())
+    outcome, shipped = NONE, None
+    if good:
+        outcome, shipped = WINNER, _preferred(good)
+        regret = race.regrets[shipped.cell]
+    elif (kept := _kept(measurements, found.rows, alike)) is not None:
+        outcome, (shipped, regret) = KEEP, kept
+    return Choice(
+        outcome=outcome,
+        group=group,
+        tolerance=tolerance,
+        qualified=found,
+        front=_front(found.rows, shipped),
+        contenders=tuple(contenders),
+        twins=alike,
+        shipped=shipped,
+        num_sure=len(good),
+        regret=regret,
+        least_regret=least_regret,
+        over_baseline=_over_baseline(measurements, shipped, candidates, tolerance) if outcome == WINNER else None,
+        all_slower=bool(race.others) and len(race.slower) == len(race.others),
+        further=None if outcome == WINNER else further(measurements, contenders, race, tolerance),
+        too_few=too_few,
+        faster=_faster(measurements, found.lossy, shipped),
+    )
+
+
+def _only_group(rows: Sequence[Row]) -> Group:
     groups = ranking.select(rows).groups
     if len(groups) != 1:
         raise InputError(f"choose among one request, not {len(groups)}: {'; '.join(group.title for group in groups)}")
-    group = groups[0]
+    return groups[0]
+
+
+def _check(group: Group, constraints: Constraints) -> None:
     if constraints.is_of_generation and not sized.is_generating(group.task):
         raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
     if constraints.min_tokens_per_s and sized.request_of(group.task)[1] == 1:
         raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
-    ranked = qualifying(group, Constraints())
-    if not ranked:
-        raise InputError(f"no cell of {group.title} has been timed and is right; `bench show` says why")
-    qualified = qualifying(group, constraints)
-    if not qualified:
-        few = too_few_samples(measurements, group, constraints)
-        raise InputError("; ".join(filter(None, (_none_qualifies(group, ranked, constraints), few))))
-    race = selected(measurements, qualified, within=tolerance)
-    by_cell = {row.cell: row for row in qualified}
-    contenders = [by_cell[name] for name in (race.first, *race.rivals)]
-    good = [row for row in contenders if race.regrets[row.cell] <= tolerance]
-    picked = min(good, key=_preference) if good else None
-    near = selected(measurements, qualified, within=WITHIN)
-    named = picked.cell if picked else race.first
-    others = [name for name in (near.first, *near.others) if name != named]
-    equal = [name for name in others if near.regrets.get(name, math.inf) <= WITHIN]
-    return Choice(
-        group=group,
-        qualified=tuple(qualified),
-        front=tuple(qualified[index] for index in undominated([_figures(row) for row in qualified])),
-        contenders=tuple(contenders),
-        picked=picked,
-        num_sure=len(good),
-        regret=race.regrets[picked.cell] if picked else min(race.regrets.values()),
-        over_baseline=_over_baseline(measurements, picked, qualified, tolerance) if picked else None,
-        equal=tuple(equal),
-        untold=tuple(name for name in others if name not in {*equal, *near.slower}),
-        all_slower=len(race.slower) == len(race.others),
-        further=None if picked else _further(measurements, contenders, race, tolerance),
-        too_few=too_few_samples(measurements, group, constraints),
-    )
 
 
 def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) -> Selection:
@@ -203,125 +189,47 @@ def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) 
     return dataclasses.replace(found, others=others, rivals=(*found.rivals, *apart), regrets=regrets)
 
 
-def _over_baseline(measurements: Measurements, picked: Row, rows: Sequence[Row], tolerance: float) -> Estimate | None:
-    fitted = measurements.of(picked.cell)
+def _kept(
+    measurements: Measurements, rows: Sequence[Row], alike: Mapping[str, tuple[str, ...]]
+) -> tuple[Row, float] | None:
+    """The baseline, if it is to be kept, and the largest share by which it may be slower than the fastest row.
+
+    Args:
+        measurements: the model of the measurement.
+        rows: the rows that qualify.
+        alike: the cells that stand for their twins, and these.
+    """
+    baselines = [row for row in rows if ranking.is_baseline(row)]
+    if len(baselines) != 1 or any(row.verdict == FASTER for row in rows):
+        return None
+    (baseline,) = baselines
+    fitted = measurements.of(baseline.cell)
+    own = next(cells for one, more in alike.items() if baseline.cell in (cells := {one, *more}))
+    others = [cell for cell in alike if cell not in own]
+    if fitted is None or any(cell not in fitted.names for cell in others):
+        return None
+    alpha = stats.ALPHA / max(1, len(others))
+    highest = [selection.highest(fitted.effect(baseline.cell, cell), alpha) for cell in others]
+    return baseline, max([0.0, *(stats.exp(one) - 1 for one in highest)])
+
+
+def _over_baseline(
+    measurements: Measurements, shipped: Row | None, rows: Sequence[Row], tolerance: float
+) -> Estimate | None:
+    if shipped is None or ranking.is_baseline(shipped):
+        return None
+    fitted = measurements.of(shipped.cell)
     assert fitted is not None
     names = [row.cell for row in rows]
-    return selection.selected_ratio(fitted, picked.cell, fitted.baseline, names, within=tolerance)
+    return selection.selected_ratio(fitted, shipped.cell, fitted.baseline, names, within=tolerance)
 
 
-def of_one_request(rows: Sequence[Row], batch: int | None, threads: int | None) -> list[Row]:
-    """The rows of one batch and number of threads; where several remain, those with most timed rows.
-
-    Args:
-        rows: the rows of one task.
-        batch: batch of the request; None for any batch.
-        threads: number of threads of the request; None for any number.
-
-    Raises:
-        InputError: the rows are of several tasks, or no cell was timed and is right for that request.
-    """
-    tasks = sorted({row.task for row in rows})
-    if len(tasks) > 1:
-        raise InputError(f"pick for one task at a time; these cells are of {', '.join(tasks)}")
-    timed = collections.Counter((row.batch, row.threads) for row in rows if ranking.is_ranked(row))
-    fitting = {key: number for key, number in timed.items() if batch in (None, key[0]) and threads in (None, key[1])}
-    if not fitting:
-        known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(timed)) or "none"
-        raise InputError(f"no cell was timed and is right for that request; there are: {known}")
-    chosen = max(fitting, key=lambda key: (fitting[key], -key[0], -key[1]))
-    return [row for row in rows if (row.batch, row.threads) == chosen]
-
-
-def qualifying(group: Group, constraints: Constraints) -> list[Row]:
-    """The rows of a group that were timed, are right and keep to constraints, the fastest first."""
-    # Over two baselines ratios have no common meaning.
-    by = "ratio" if sum(map(ranking.is_baseline, group.rows)) < 2 else "latency_p50_ns"
-    found = [row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None]
-    found = [row for row in found if all(_meets(row, *limit) for limit in constraints.limits().values())]
-    return sorted(found, key=lambda row: (getattr(row, by), row.cell))
-
-
-def too_few_samples(measurements: Measurements, group: Group, constraints: Constraints) -> str | None:
-    """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
-
-    Args:
-        measurements: has the records that the rows were made of.
-        group: the rows to choose among.
-        constraints: the limits, of which only that of the metric counts.
-
-    Returns:
-        A sentence without its full stop; None where there is no such cell.
-    """
-    limit = constraints.max_metric_loss
-    if limit is None:
-        return None
-    unsure = [
-        lost
-        for row in group.rows
-        if ranking.is_ranked(row) and not _meets(row, "metric_loss_high", limit)
-        if row.metric_loss is not None and row.metric_loss <= limit
-        if (quality := measurements.records[row.cell].quality) is not None and isinstance(lost := quality.lost, Lost)
-    ]
-    if not unsure:
-        return None
-    many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
-    drop = _human("metric_loss", limit)
-    part = [lost for lost in unsure if lost.is_part]
-    if part and len(part) == len(unsure):
-        return (
-            f"{min(lost.num_samples for lost in part):,} samples of the held-out split are too few to say that {many} "
-            f"would lose at most {drop} of the metric; `bench run --whole-split` runs all of them"
-        )
-    unsure = [lost for lost in unsure if not lost.is_part]
-    enough = [number for lost in unsure if (number := lost.enough(limit)) is not None]
-    many = f"{len(unsure)} cell{'s' if len(unsure) > 1 else ''}"
-    best = " for the best of them" if len(unsure) > 1 else ""
-    would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
-    return (
-        f"{unsure[0].num_samples:,} held-out samples are too few to say that {many} would lose at most "
-        f"{drop} of the metric{would}"
-    )
-
-
-def _round_up(number: int) -> int:
-    """The number with two significant digits, not below it."""
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit
-
-
-def _meets(row: Row, key: str, limit: float) -> bool:
-    value = _value(row, key)
-    return value is not None and value <= limit
-
-
-def _value(row: Row, key: str) -> float | None:
-    """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
-    value: float | None = getattr(row, key)
-    return row.metric_loss if key == "metric_loss_high" and value is None else value
-
-
-def _none_qualifies(group: Group, ranked: Sequence[Row], constraints: Constraints) -> str:
-    """The message when no row meets all constraints: how many rows meet each alone, or else the nearest figure."""
-    parts = []
-    for option, (key, limit) in constraints.limits().items():
-        number = sum(_meets(row, key, limit) for row in ranked)
-        values = [value for row in ranked if (value := _value(row, key)) is not None]
-        nearest = ""
-        if not values:
-            nearest = "; of none it was measured"
-        elif not number:
-            is_rate = option == RATE
-            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else _human(key, min(values))
-            nearest = f"; the {'most' if is_rate else 'least'} is {best}"
-        parts.append(f"{option} {number} of {len(ranked)}{nearest}")
-    return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
-
-
-def _human(key: str, value: float) -> str:
-    if key.endswith("_ns"):
-        return f"{value / 1e6:.3g} ms"
-    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else f"{100 * value:.2g} %"
+def _faster(measurements: Measurements, lossy: Sequence[Row], shipped: Row | None) -> Row | None:
+    """The fastest of some rows, if it was shown to be faster than the shipped row."""
+    first = next(iter(lossy), None)
+    compared = measurements.between(first.cell, shipped.cell) if first and shipped else None
+    is_faster = compared is not None and compared.ratio is not None and compared.ratio.high < 1 - stats.NOISE_FLOOR
+    return first if is_faster else None
 
 
 def _figures(row: Row) -> tuple[float, ...]:
@@ -330,45 +238,24 @@ def _figures(row: Row) -> tuple[float, ...]:
     return tuple(math.inf if value is None else value for value in values)
 
 
-def _preference(row: Row) -> tuple[float, float, int, str]:
-    """Among cells that are as good: the smallest file, the least memory, the fewest steps."""
-    _, size, memory, _ = _figures(row)
-    return (size, memory, len(Cell.from_path(row.cell).chain), row.cell)
+def _front(rows: Sequence[Row], shipped: Row | None) -> tuple[Row, ...]:
+    """The rows that no other covers, and the shipped row, the fastest first."""
+
+    def covers(one: Row, other: Row) -> bool:
+        pairs = zip(_figures(one), _figures(other), NOISE, strict=True)
+        *shares, (own_loss, other_loss, noise) = pairs
+        return own_loss <= other_loss + noise and all(own <= its * (1 + share) for own, its, share in shares)
+
+    ordered = sorted(rows, key=lambda row: row is not shipped)  # of those that differ by noise, the shipped row stays
+    found = {ordered[index].cell for index in uncovered(ordered, covers)}
+    return tuple(row for row in rows if row.cell in found or row is shipped)
 
 
-def _further(measurements: Measurements, contenders: Sequence[Row], race: Selection, tolerance: float) -> Further:
-    """The launches that would show that the fastest is no slower than any other by more than the tolerance."""
-    fastest, *others = contenders
-    open_to, more = [fastest], 0
-    for row in others:
-        found = measurements.between(fastest.cell, row.cell)
-        if found is not None and found.effect and _is_within(found, race.alpha, tolerance):
-            continue
-        open_to.append(row)
-        needed = _needed(found, race.alpha, tolerance)
-        if needed is None:
-            return Further(cells=tuple(row.cell for row in contenders), launches=None)
-        more = max(more, needed - (found.num_launches if found else 0))
-    # A cell that has them already is not launched again, and what counts is what they run side by side.
-    most = max(row.num_launches for row in open_to)
-    return Further(cells=tuple(row.cell for row in open_to), launches=most + more)
-
-
-def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
-    """Launches after which a comparison would show that the fastest cell is within the tolerance of the other cell.
-
-    The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
-    """
-    if found is None or found.effect is None:
-        return FIRST_LAUNCHES
-    number = max(1, found.num_launches)
-    towards = dataclasses.replace(found.effect, value=min(0.0, found.effect.value))
-    for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
-        if selection.highest(towards.after(launches / number), alpha) <= math.log1p(tolerance):
-            return launches
-    return None
-
-
-def _is_within(found: Comparison, alpha: float, tolerance: float) -> bool:
-    assert found.effect is not None
-    return selection.highest(found.effect, alpha) <= math.log1p(tolerance)
+def _preferred(good: Sequence[Row]) -> Row:
+    """Of cells that are as good: of the smallest file, then of the least memory, each but for noise; the simplest."""
+    _, of_size, of_memory, _ = NOISE
+    for key, noise in (("size_bytes", of_size), ("peak_rss_bytes", of_memory)):
+        values = {row.cell: math.inf if (value := getattr(row, key)) is None else value for row in good}
+        least = min(values.values())
+        good = [row for row in good if values[row.cell] <= least * (1 + noise)]
+    return min(good, key=lambda row: twins.simplicity(row.cell))

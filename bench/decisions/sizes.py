@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.sized import BATCH, NEW, family_of, is_generating, sizes_of
 from bench.decisions import pick
-from bench.decisions.best import MAX_METRIC_LOSS
+from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints, qualified
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import ranking
@@ -131,7 +131,7 @@ class _Race:
 
 
 def _race(measurements: Measurements, group: Group) -> _Race | None:
-    sound = pick.qualifying(group, pick.Constraints(max_metric_loss=MAX_METRIC_LOSS))
+    sound = qualified(measurements, group, Constraints(max_metric_loss=MAX_METRIC_LOSS)).rows
     if not sound:
         return None
     names = {row.cell: short_name(row) for row in sound}

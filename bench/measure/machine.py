@@ -17,6 +17,8 @@ import psutil
 
 CPUINFO = Path("/proc/cpuinfo")
 NVIDIA = Path("/proc/driver/nvidia")
+LOADED = 3.0
+"""Load over the last minute, by core, above which others are at work: a sweep alone makes no more than 1 or 2."""
 
 
 @functools.cache
@@ -103,6 +105,17 @@ def state() -> State:
         clock_mhz=round(frequency.current) if frequency else None,
         governor=governor.read_text().strip() if governor.exists() else None,
         temperature_c=_temperature_c(),
+    )
+
+
+def busy() -> str | None:
+    """What to do about a machine that other programs keep busy now; None where it is quiet, or does not tell."""
+    load, cores = state().load_1m, num_cores()
+    if load is None or load <= LOADED * cores:
+        return None
+    return (
+        f"this machine is busy: a load of {load:.3g} on {cores} core{'s' if cores > 1 else ''}; figures will be less "
+        "sure and take longer: end what else runs, or measure at a quieter hour"
     )
 
 

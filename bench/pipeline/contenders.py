@@ -6,24 +6,23 @@ others at the samples that every cell runs.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.measure import comparison
 from bench.measure.comparison import Fitted
 from bench.measure.ledgers import Group
 from bench.measure.selection import select
+from bench.pipeline import rounding
 from bench.pipeline.flow import Verified
 from bench.pipeline.quality import BROKEN
 from bench.records.lines import Quality
+from bench.records.measured import what_answers
 from bench.records.metric_loss import Lost
 from bench.records.pareto import undominated
 
 WITHIN = 0.1
 """A cell that may be slower than the fastest by no more than this share is a contender: the smaller, the more often a
 later launch names a fastest cell that was not verified further."""
-RARE = 0.01
-"""Probability at which the loss on a part of the split rules a cell out."""
 
 
 def of(groups: Sequence[Group], values: Mapping[str, Verified], limit: float) -> set[str]:
@@ -51,24 +50,26 @@ def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: flo
     return {selection.first, *selection.rivals, *(names[index] for index in undominated(points))}
 
 
+def most_lossy(contenders: Iterable[Verified]) -> int:
+    """The most lossy contenders of one request, which share the probability of error; at least one.
+
+    See `bench.records.metric_loss.level`. Those that claim to lose nothing are held to what rounding explains.
+    """
+    found: dict[object, set[object]] = {}
+    for value in contenders:
+        if rounding.is_lossy(value.cell, value.quality.precision):
+            found.setdefault(value.cell.group, set()).add(what_answers(value.cell, value.artifact))
+    return max(map(len, found.values()), default=1)
+
+
 def may_keep(quality: Quality, limit: float) -> bool:
     """Whether a cell may be shown to lose no more than a share of its metric.
 
-    The whole split has shown it or not. A part leaves it open unless so large a loss on it were rare, with a
-    probability of 1 % at most, for a cell at the limit: a few samples that lose something are no evidence.
-
-    Source: Hoeffding 1963, doi 10.1080/01621459.1963.10500830 (means of bounded variables).
+    The whole split has shown it or not. A part leaves it open unless it rules it out: a few samples that lose something
+    are no evidence.
     """
     if quality.fidelity == BROKEN or quality.metric_loss is None:
         return False
     if quality.is_whole or not isinstance(quality.lost, Lost):
         return quality.loss_bound is not None and quality.loss_bound <= limit
-    lost = quality.lost
-    mean, level = (share * lost.score / lost.most for share in (lost.mean, limit))
-    return mean <= level or lost.num_samples * _divergence(min(mean, 1.0), level) < -math.log(RARE)
-
-
-def _divergence(one: float, other: float) -> float:
-    """Of one Bernoulli distribution from another, by Kullback and Leibler, by their means."""
-    pairs = ((one, other), (1 - one, 1 - other))
-    return sum(share * math.log(share / beside) if beside else math.inf for share, beside in pairs if share)
+    return not quality.lost.rules_out(limit)

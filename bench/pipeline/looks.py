@@ -38,9 +38,12 @@ class Until:
     Attributes:
         limit: largest share of the metric that may be lost, of a cell whose first samples were looked at before; zero
             for the whole split. None to stop after the first samples, whatever they lose.
+        alpha: probability that more is lost; less than 5 % for one of several cells of which one is shipped, see
+            `bench.records.metric_loss.level`.
     """
 
     limit: float | None = None
+    alpha: float = metric_loss.ALPHA
 
     def is_met(self, found: Quality) -> bool:
         """Whether a quality tells enough; that of a whole split always does."""
@@ -50,7 +53,7 @@ class Until:
             return found.metrics is None  # else by the metric, of which a part of the split does not tell enough
         if not isinstance(found.lost, Lost):
             return False
-        return self.limit is None or found.lost.high() <= self.limit
+        return self.limit is None or found.lost.high(alpha=self.alpha) <= self.limit
 
 
 def run(
@@ -112,15 +115,15 @@ def run(
         is_estimate = until.limit is None and isinstance(judged.lost, Lost) and judged.lost.points
         if until.is_met(judged) and not (is_estimate and now_s < ends_s):
             return outputs, part, judged
-        most = 2 * num if is_estimate else _next(judged, num, len(order), until.limit)
+        most = 2 * num if is_estimate else _next(judged, num, len(order), until)
 
 
-def _next(judged: Quality, num: int, total: int, limit: float | None) -> int:
+def _next(judged: Quality, num: int, total: int, until: Until) -> int:
     """The number of samples after which to look again, of which `num` have run."""
     lost = judged.lost
-    if limit is None or not isinstance(lost, Lost) or any(points > 0 for _, points in lost.points):
+    if until.limit is None or not isinstance(lost, Lost) or any(points > 0 for _, points in lost.points):
         return total
-    needed = metric_loss.num_without_loss(limit, score=lost.score, most=lost.most)
+    needed = metric_loss.num_without_loss(until.limit, score=lost.score, most=lost.most, alpha=until.alpha)
     each = num / lost.num_samples  # not every sample counts for the metric
     most = math.ceil(needed * each)
     return most if most > num else min(total, num + GATE)

@@ -8,6 +8,7 @@ is broken, whatever the task's metric says. Lossy cells have the limit of the ta
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import re
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from bench.api import Arrays, Task, placed
 from bench.api.cell import Cell
+from bench.api.errors import BenchError
 from bench.api.fidelity import noise_share
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
@@ -61,6 +63,18 @@ def claims_nothing_lost(cell: Cell) -> bool:
     _, options = placed.split(cell.provider)
     is_lossy = [catalog.exporter(cell.exporter).lossy, *(catalog.variant(name).variant.lossy for name in cell.chain)]
     return not any(is_lossy) and catalog.runtime(cell.runtime).approximates().isdisjoint(options)
+
+
+def is_lossy(cell: Cell, precision: str | None) -> bool:
+    """Whether the outputs of a cell were not held to what rounding explains: it claims no such thing, or is not known.
+
+    Args:
+        cell: the cell, of which a plugin may not be here.
+        precision: the precision in which it ran.
+    """
+    with contextlib.suppress(BenchError):
+        return precision not in WIDTHS or not claims_nothing_lost(cell)
+    return True
 
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:

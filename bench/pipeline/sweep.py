@@ -20,11 +20,12 @@ from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
-from bench.pipeline import contenders, sweeps
+from bench.pipeline import contenders, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
+from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
 from bench.records.measured import same_as, what_runs
 from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
@@ -149,16 +150,18 @@ class Sweep:
         limit = self._options.max_metric_loss
         values = {value.key: value for value in verified}
         done: set[str] = set()
-        while wanted := contenders.of(groups, values, limit) - done:
-            until = Until(limit=limit)
+        while wanted := (every := contenders.of(groups, values, limit)) - done:
+            num_lossy = contenders.most_lossy([values[key] for key in every])
             alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
-            left = [
-                value
-                for key, value in values.items()
-                if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality)
-            ]
-            if left:
-                found = {value.key: value for value in self._verify(left, until)}
+            for is_lossy in (False, True):
+                until = Until(limit=limit, alpha=metric_loss.ALPHA / (num_lossy if is_lossy else 1))
+                left = [
+                    value
+                    for key, value in values.items()
+                    if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality)
+                    if rounding.is_lossy(value.cell, value.quality.precision) == is_lossy
+                ]
+                found = {value.key: value for value in self._verify(left, until)} if left else {}
                 values |= found
                 for value in left:
                     if value.key not in found and value.key in self._ledgers:  # it failed at a later sample

@@ -12,12 +12,13 @@ from bench.api import sized
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
 from bench.measure import comparison, corrections, inputs, processors, stats
-from bench.measure.comparison import Fitted
+from bench.measure.comparison import Comparison, Fitted
 from bench.measure.corrections import Judged
 from bench.measure.launch import Launch
 from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
 from bench.records import costs, read_bounds
+from bench.records.busy import note as busy_note
 from bench.records.chance import note
 from bench.records.lines import Placed, Quality
 from bench.records.measured import Measured, same_as
@@ -65,12 +66,17 @@ def rows(
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
+    launches: dict[str, list[Launch]] = {}
+    for record in records.values():
+        launches.setdefault(record.cell.task, []).extend(record.launches)
+    busy = {task: busy_note(own, newest[task].header.machine) for task, own in launches.items()}
     plain, of_threads, rates = costs.Plain(records), peaks or {}, read_bounds.ReadRates(records.values())
     parameters = Sources(records)
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
-        coordinates: dict[str, Any] = {"cell": path, **vars(cell), **_origin(record)}
+        note = busy[cell.task]
+        coordinates: dict[str, Any] = {"cell": path, **vars(cell), "busy_note": note, **_origin(record)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
@@ -120,16 +126,22 @@ def _deployment(row: Row) -> tuple[str, ...]:
 def _judged_rows(
     records: Mapping[str, Measured], measurements: Measurements, other: str | None, margin: float
 ) -> dict[str, Judged | None]:
-    """The verdict on each timed cell against its baseline, or against `other`, corrected for the number of cells."""
-    compared = {}
-    for path in records:
+    """The verdict on each timed cell against its baseline, or against `other`, corrected for the number of cells.
+
+    The cells of searches are corrected for their own number: what is tried for one task is no evidence on another.
+    """
+    compared: dict[bool, dict[str, Comparison]] = {False: {}, True: {}}
+    for path, record in records.items():
         fitted = measurements.of(path)
         if fitted is None:
             continue
         reference = other or fitted.baseline
         if reference != path and reference in fitted.names:
-            compared[path] = fitted.between(path, reference)
-    return dict(zip(compared, corrections.judge(list(compared.values()), margin=margin), strict=True))
+            compared[sized.is_searched(record.cell.task)][path] = fitted.between(path, reference)
+    found: dict[str, Judged | None] = {}
+    for own in compared.values():
+        found |= zip(own, corrections.judge(list(own.values()), margin=margin), strict=True)
+    return found
 
 
 def _fields(
@@ -152,19 +164,19 @@ def _fields(
         "same_as": twin,
         "size_bytes": artifact.size_bytes if artifact else None,
         **parameters.fields(record),
-        **(_judged(quality) | _of_metric(quality, records) if quality else {}),
+        **(_judged(cell.path, quality, records) | _of_metric(quality, records) if quality else {}),
         "warning": _warning(artifact, quality),
         **timing,
         **_tails(launches, timing.get("latency_p50_ns")),
     }
 
 
-def _judged(quality: Quality) -> dict[str, Any]:
+def _judged(path: str, quality: Quality, records: Mapping[str, Measured]) -> dict[str, Any]:
     same = ("precision", "fidelity", "loss", "metric_name", "metric_loss", "max_abs_error")
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
-        **_bound(quality),
+        **_bound(path, quality, _reference_of(quality, records)),
         "metric_samples": None if quality.num_samples is msgspec.UNSET else quality.num_samples,
         "placement": _placement(quality.placement),
     }
@@ -172,13 +184,17 @@ def _judged(quality: Quality) -> dict[str, Any]:
 
 def _of_metric(quality: Quality, records: Mapping[str, Measured]) -> dict[str, Any]:
     """What the metric compares, how an answer that ignores the inputs would do, and whether the reference is better."""
-    reference = records.get(quality.reference or "")
-    beside = quality if reference is None or reference.quality is None else reference.quality
     return {
         "judged_as": None if quality.judged_as is msgspec.UNSET else quality.judged_as,
         "chance": None if quality.chance is msgspec.UNSET else quality.chance,
-        "chance_note": note(beside),
+        "chance_note": note(_reference_of(quality, records) or quality),
     }
+
+
+def _reference_of(quality: Quality, records: Mapping[str, Measured]) -> Quality | None:
+    """The quality of the cell whose outputs count as right; None where it is not among the records."""
+    reference = records.get(quality.reference or "")
+    return reference.quality if reference is not None else None
 
 
 def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
@@ -187,10 +203,12 @@ def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
     return "; ".join(filter(None, told)) or None
 
 
-def _bound(quality: Quality) -> dict[str, Any]:
+def _bound(path: str, quality: Quality, reference: Quality | None) -> dict[str, Any]:
     """The most that may be lost of the metric, or why that cannot be told."""
     if quality.metric_loss is None:
         return {}
+    if quality.loses_nothing(path, reference.precision if reference else None):
+        return {"metric_loss_high": 0.0}
     if isinstance(quality.lost, Lost):
         return {"metric_loss_high": quality.lost.high()}
     return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}

@@ -1,4 +1,4 @@
-"""Whether the metric of a task's reference is better than that of an answer which ignores the inputs."""
+"""Whether the metric of a task's reference is better than that of an answer which ignores the inputs; all warnings."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ def note(reference: Quality) -> str | None:
 
 
 def warnings(rows: Iterable[Row]) -> list[str]:
-    """A warning for each task whose metric does not show whether a deployment is right."""
+    """Warnings for each task: its metric does not show whether a deployment is right, or the machine was busy."""
+    rows = list(rows)
     notes = {row.task: row.chance_note for row in rows if row.chance_note is not None}
-    return [f"WARNING: {task}: no metric shows whether a deployment is right: {said}" for task, said in notes.items()]
+    busy = {row.task: row.busy_note for row in rows if row.busy_note is not None}
+    told = [f"WARNING: {task}: no metric shows whether a deployment is right: {said}" for task, said in notes.items()]
+    return told + [f"WARNING: {task}: {said}" for task, said in busy.items()]

@@ -239,5 +239,5 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
             known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
             raise InputError(f"no result matches {glob!r}; {known}")
     if not globs:
-        return [row for row in rows if not (sized.is_tuning(row.task) or sized.is_confirming(row.task))]
+        return [row for row in rows if not sized.is_searched(row.task)]
     return [row for row in rows if matches(Cell.from_path(row.cell), globs)]

@@ -91,6 +91,11 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     is_decode: bool = True
 
 
+def _without_sizes(path: str) -> str:
+    """The path of a cell without its batch and number of threads."""
+    return path.rpartition("/")[0]
+
+
 class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_field="kind"):
     """The quality of a cell's outputs on the held-out split, and the facts that its runtime tells about the artifact.
 
@@ -172,6 +177,18 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         if self.metric_loss is not None and isinstance(self.lost, Lost):
             return self.lost.high()
         return self.metric_loss
+
+    def loses_nothing(self, path: str, precision: str | None) -> bool:
+        """Whether the outputs of a cell are those of the reference: it is the reference, or they are exactly equal.
+
+        Classes that are equal on all samples prove nothing of a reduced precision.
+
+        Args:
+            path: path of the cell.
+            precision: precision of the reference.
+        """
+        is_reference = self.reference is not None and _without_sizes(path) == _without_sizes(self.reference)
+        return is_reference or (self.fidelity == "exact" and self.precision == precision)
 
     @property
     def is_whole(self) -> bool:

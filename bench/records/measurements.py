@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
+from bench.api import sized
 from bench.measure import comparison, noise
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
@@ -13,6 +14,8 @@ from bench.records.measured import Measured
 
 class Measurements:
     """The cells of all records, compared within the groups that share a baseline.
+
+    What is tried in a search says nothing of the noise of other cells, and so changes none of their figures.
 
     Attributes:
         records: the current record of each cell path.
@@ -30,10 +33,12 @@ class Measurements:
             baseline = record.launches[-1].reference if record.launches else None
             if baseline is not None and baseline in records and records[baseline].launches:
                 members.setdefault(baseline, []).append(_series(path, record))
-        self._groups = [
-            Group(baseline=_series(baseline, records[baseline]), cells=cells) for baseline, cells in members.items()
-        ]
-        self._fits = comparison.fit(self._groups)
+        groups: dict[bool, list[Group]] = {False: [], True: []}
+        for baseline, cells in members.items():
+            is_searched = sized.is_searched(records[baseline].cell.task)
+            groups[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
+        self._groups = groups[False] + groups[True]
+        self._fits = comparison.fit(groups[False]) + (comparison.fit(groups[True]) if groups[True] else [])
         self._of = {name: fitted for fitted in self._fits for name in fitted.names}
 
     @property

@@ -7,6 +7,9 @@ that differ, it is the percentile bound of the paired bootstrap. It needs no oth
 they are independent and that none can lose more; its coverage is known from proofs of special cases and from
 simulations: `benchmarks/metric_bounds.py` shows that of the metrics here.
 
+Where the fastest of several deployments is shipped that were shown to keep the metric, each has a chance to be shown so
+by luck. `level` shares the 5 % among them.
+
 Where samples run in a drawn order until the loss is known well enough, the bound must hold at all looks together, so
 they share the 5 %. While no sample loses anything, it is the binomial bound again: it holds at all looks, because it
 can only fail after as many samples as are unlikely to all lose nothing. Where some do, it is the largest mean loss
@@ -17,13 +20,16 @@ Sources: Gaffke 2005, "Three test statistics for a nonparametric one-sided hypot
 variable", Mathematical Methods of Statistics 14(4); Learned-Miller and Thomas 2019, arXiv:1905.06208 (the same bound,
 and its coverage); Rubin 1981, doi 10.1214/aos/1176345338 (the Bayesian bootstrap); Davison and Hinkley 1988, doi
 10.1093/biomet/75.3.417 (saddlepoint instead of resampling); Waudby-Smith and Ramdas 2024, doi 10.1093/jrsssb/qkad009
-(means of bounded variables by betting); Ville 1939 (the wealth of fair bets).
+(means of bounded variables by betting); Ville 1939 (the wealth of fair bets); Holm 1979, "A simple sequentially
+rejective multiple test procedure", Scandinavian Journal of Statistics 6(2); Hoeffding 1963, doi
+10.1080/01621459.1963.10500830 (means of bounded variables).
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Collection
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -36,6 +42,8 @@ loses anything, and where some do; and at its end, where the bound should be nea
 STAKES = {1.0: 0.5, 0.5: 0.2, 0.2: 0.2, 0.05: 0.1}
 """Shares of its wealth that each part of a bet stakes, and the part's share of the first wealth. Large stakes win where
 few samples differ, small stakes where many do."""
+RARE = 0.01
+"""Probability at which a loss on some samples rules a deployment out."""
 RESOLUTION = 1e-6
 """Points lost that are a smaller share of the score are taken for none: they are the rounding of sums."""
 MOST_SAMPLES = 10_000_000
@@ -82,21 +90,54 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         """
         return _high(self, (samples or self.num_samples) / self.num_samples, alpha)
 
-    def enough(self, limit: float) -> int | None:
+    def may_be_shown(self, limit: float) -> bool:
+        """Whether a loss of at most `limit` might be shown: the samples are enough for it, and do not rule it out.
+
+        They are enough where it would be shown if none of them lost anything. They rule it out where so large a loss on
+        them is rare, with a probability of 1 % at most, for a deployment at the limit.
+        """
+        return not self.rules_out(limit) and msgspec.structs.replace(self, points=()).high() <= limit
+
+    def rules_out(self, limit: float) -> bool:
+        """Whether a deployment that loses `limit` rarely loses so much on these samples, by Hoeffding's bound."""
+        mean, level = self.mean * self.score / self.most, limit * self.score / self.most
+        return mean > level and self.num_samples * _divergence(min(mean, 1.0), level) >= -math.log(RARE)
+
+    def enough(self, limit: float, *, alpha: float = ALPHA) -> int | None:
         """The number of samples that would show a loss of at most `limit`, were they to differ as those here do.
+
+        Args:
+            limit: the share of the score.
+            alpha: see `high`.
 
         Returns:
             None where the samples here lose more than the limit, or `MOST_SAMPLES` were not enough.
         """
         low, high = self.num_samples, self.num_samples
-        while self.high(high) > limit:
+        while self.high(high, alpha=alpha) > limit:
             low, high = high, 2 * high
             if high > MOST_SAMPLES:
                 return None
         while high - low > max(1, high // 100):
             middle = (low + high) // 2
-            low, high = (middle, high) if self.high(middle) > limit else (low, middle)
+            low, high = (middle, high) if self.high(middle, alpha=alpha) > limit else (low, middle)
         return high
+
+
+def level(losses: Collection[Lost], limit: float) -> float:
+    """The probability of error at which each of several deployments is held against a limit, by Holm's procedure.
+
+    With 95 % confidence, all that are shown at that level to lose no more than the limit do lose no more. Deployments
+    that lose the same points on the same samples count once: to the metric their answers are the same.
+    """
+    different = set(losses)
+    num_left = len(different)
+    while True:
+        alpha = ALPHA / max(1, num_left)
+        left = sum(lost.high(alpha=alpha) > limit for lost in different)
+        if left == num_left:
+            return alpha
+        num_left = left
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -123,17 +164,24 @@ def _high(lost: Lost, each: float, alpha: float) -> float:
     return _quantile(values[counts > 0], counts[counts > 0], alpha) / lost.score
 
 
-def num_without_loss(limit: float, *, score: float, most: float) -> int:
+def num_without_loss(limit: float, *, score: float, most: float, alpha: float = ALPHA) -> int:
     """The first samples of a split that, if none of them loses anything, bound the share that may be lost.
 
     Args:
         limit: the bound, as a share of the score.
         score, most: see `Lost`.
+        alpha: probability that more is lost.
     """
     share = limit * score / most
     if share >= 1:
         return 1
-    return math.ceil(math.log(NONE_LOST * ALPHA) / math.log1p(-share)) if share > 0 else MOST_SAMPLES
+    return math.ceil(math.log(NONE_LOST * alpha) / math.log1p(-share)) if share > 0 else MOST_SAMPLES
+
+
+def _divergence(one: float, other: float) -> float:
+    """Of one Bernoulli distribution from another, by Kullback and Leibler, by their means."""
+    pairs = ((one, other), (1 - one, 1 - other))
+    return sum(share * math.log(share / beside) if beside else math.inf for share, beside in pairs if share)
 
 
 def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float, of: int | None = None) -> Lost:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from bench.records.ranking import is_baseline, is_ranked
 from bench.records.rows import Row
+
+T = TypeVar("T")
 
 
 def pareto_front(points: Sequence[tuple[float | None, float | None]], *, higher_is_better: bool = True) -> list[int]:
@@ -71,3 +74,17 @@ def undominated(points: Sequence[Sequence[float]]) -> list[int]:
         return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
 
     return [index for index, point in enumerate(points) if not any(beats(other, point) for other in points)]
+
+
+def uncovered(points: Sequence[T], covers: Callable[[T, T], bool]) -> set[int]:
+    """Indices of the points that no other point covers; of points that cover one another, that of the first.
+
+    Args:
+        points: the points, the preferred ones first.
+        covers: whether the first is worse than the second in nothing, but for noise.
+    """
+    found: list[int] = []
+    for index, point in enumerate(points):
+        if not any(covers(points[kept], point) for kept in found):
+            found = [*(kept for kept in found if not covers(point, points[kept])), index]
+    return set(found)

@@ -27,6 +27,7 @@ class Row:
         judged_as: what the metric compares, in a few words.
         chance: the metric that an answer which ignores the inputs may reach on the same samples.
         chance_note: says that the metric is no better than that; None where it is.
+        busy_note: says that other programs held the cores while the task was measured; None where they did not.
         metric_loss: share of the reference's metric that is lost; negative where it is better.
         metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
             None where it has no bound, for the reason `metric_loss_note`.
@@ -103,6 +104,7 @@ class Row:
     judged_as: str | None = None
     chance: float | None = None
     chance_note: str | None = None
+    busy_note: str | None = None
     metric_loss: float | None = None
     metric_loss_high: float | None = None
     metric_loss_note: str | None = None

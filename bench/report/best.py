@@ -9,12 +9,11 @@ from bench.api.errors import InputError
 from bench.api.files import read_text
 from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
-from bench.decisions.pick import WITHIN
 from bench.measure.stats import Estimate
 from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
-from bench.report import writing
+from bench.report import outcome, writing
 
 LEAST_LOSS = 5e-5
 """Smallest share of the metric whose loss is shown; a smaller loss would be written as 0 per cent."""
@@ -30,55 +29,45 @@ def render(found: Sequence[Best], *, format: str) -> str:
     if not found:
         raise InputError(NOTHING)
     sources = sources_of(found)
-    titles = ("task", "best deployment", "latency p50", "metric", *(f"over {source}'s default" for source in sources))
+    titles = (
+        *("task", "best deployment", "latency p50", "beside the fastest", "metric"),
+        *(f"over {source}'s default" for source in sources),
+    )
     lines = []
     for one in found:
-        row = one.row
-        request = f"{row.task}, batch {row.batch}, {row.threads} thread{'s' if row.threads > 1 else ''}"
+        row, choice = one.row, one.answer.choice
+        request = "; ".join((choice.group.title, *outcome.beside(one.answer)))
         name = ranking.short_name(row)
         if row.precision not in (None, "float32"):
             name += f" in {row.precision}"
-        if near := near_the_best(one.equal, one.untold):
-            name += f" ({near})"
+        if number := len(one.others):
+            name += f" ({number} other{'s' if number > 1 else ''} may be as fast)"
         metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
         if said := ", ".join(_lost(row)):
             metric += f" ({said})"
         over = [_ratio(one.over.get(source)) for source in sources]
-        lines.append(
-            [*map(printable, (request, name, f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms", metric, *over))]
-        )
+        latency = f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
+        lines.append([*map(printable, (request, name, latency, outcome.regret(choice), metric, *over))])
     where = writing.above([machines.headline(one.row for one in found)], format)
     if format == "md":
         return where + writing.plain(titles, lines, format=format, num_names=2)
     texts = [where.rstrip("\n")] if where else []
-    for request, name, latency, metric, *over in lines:
-        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[4:], over, strict=True) if ratio != writing.DASH]
-        texts.append("\n  ".join(filter(None, (request, name, f"{latency}, {metric}", ", ".join(ratios)))))
+    for request, name, latency, regret, metric, *over in lines:
+        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[5:], over, strict=True) if ratio != writing.DASH]
+        first = request.replace("; ", "\n  ")
+        texts.append("\n  ".join(filter(None, (first, name, regret, f"{latency}, {metric}", ", ".join(ratios)))))
     return "\n".join(texts) + "\n"
 
 
 def missing(found: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: float) -> Iterator[str]:
     """A note for each request of which no cell qualifies, though some were timed and are right."""
     drop = f"{100 * max_metric_loss:.4g}%"
-    told = {(one.row.task, one.row.batch, one.row.threads) for one in found}
+    told = {(one.row.task, one.row.batch) for one in found}
     for group in groups:
         ranked = [row for row in group.rows if ranking.is_ranked(row)]
-        if ranked and (ranked[0].task, ranked[0].batch, ranked[0].threads) not in told:
+        if ranked and (ranked[0].task, ranked[0].batch) not in told:
             why = f"`bench pick {ranked[0].task} --max-metric-drop {drop}` says why"
             yield f"{group.title}: no cell loses at most {drop} of its metric for sure; {why}"
-
-
-def near_the_best(equal: Sequence[str], untold: Sequence[str]) -> str:
-    """How many cells are as good as the best, and of how many that cannot be told; empty where there are none.
-
-    Args:
-        equal: paths of the cells that were shown to be as good.
-        untold: paths of the cells that were neither shown to be as good nor shown to be slower by more.
-    """
-    within = f"within {100 * WITHIN:.2g} %"
-    shown = [f"{len(equal)} more shown to be as good {within}"] if equal else []
-    unknown = [f"{len(untold)} more not told apart"] if untold else []
-    return "; ".join(shown + unknown)
 
 
 def put_into(path: Path, table: str, *, name: str = "best") -> str:

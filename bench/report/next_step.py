@@ -1,4 +1,4 @@
-"""The last line of `bench run`: the command that goes on from here, or why nothing was timed and what changes that."""
+"""The last line of `bench run`: the outcome and the command that goes on, or why nothing was timed and what to do."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.decisions.best import MAX_METRIC_LOSS
-from bench.decisions.next_pick import NextPick
-from bench.decisions.pick import METRIC
+from bench.decisions.answer import Answer
+from bench.decisions.pick import KEEP, NONE, WINNER
 from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
-from bench.records.ranking import is_timed
+from bench.records.ranking import is_timed, short_name
 from bench.records.rows import Row
+from bench.report import outcome, writing
 from bench.report.writing import one_line
 
-RESULTS = Path("results")
-"""Folder of the results that commands take by default."""
 LONGER_MIN = 5
 """Minutes of measuring to propose, at least."""
 HEAD, TAIL = 50, 110
@@ -32,12 +30,12 @@ MISSING = ("not a registered", "NOT_IMPLEMENTED", "No Op registered", "NotImplem
 
 
 def is_measured(rows: Sequence[Row]) -> bool:
-    """Whether a cell was timed, or is the same as another."""
-    return any(is_timed(row) or row.same_as for row in rows)
+    """Whether a cell was timed, or is the same as another that is not among these."""
+    return any(is_timed(row) or (row.same_as and row.same_as not in {one.cell for one in rows}) for row in rows)
 
 
 def after(
-    rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path, picks: Sequence[NextPick], goal: Goal
+    rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path, answers: Sequence[Answer | None], goal: Goal
 ) -> str:
     """What to do after a run of these rows.
 
@@ -45,12 +43,12 @@ def after(
         rows: the rows of the run.
         sizes: sizes of the dimensions that a model of the user's leaves open, by name; empty where it leaves none open.
         results: folder of the results.
-        picks: what `bench pick` would answer now, for each task of the rows.
+        answers: what `bench pick` would answer now for each task of the rows; None where none is timed and right.
         goal: the limits of the run.
     """
     if not is_measured(rows):
-        return _failure(rows, sizes)
-    step = _next(rows, results=results, picks=picks, goal=goal)
+        return _failure(rows, sizes, budget_s=goal.budget_s)
+    step = _next(rows, results=results, answers=answers, goal=goal)
     told = [text for row in rows if MODE in (text := row.reason or row.warning or "")]
     if told:
         advice = KERAS_ADVICE if any(f"; {KERAS_ADVICE}" in text for text in told) else ADVICE
@@ -58,53 +56,65 @@ def after(
     return step
 
 
-def _next(rows: Sequence[Row], *, results: Path, picks: Sequence[NextPick], goal: Goal) -> str:
-    """What to do after a run that timed some of these rows; see `after`."""
-    option = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None], goal: Goal) -> str:
+    """The outcome of a run that timed some of these rows, and what to do next; see `after`."""
+    option = outcome.results_option(results)
     undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
     launches = goal.max_launches * (2 if max(undecided, default=0) >= goal.max_launches else 1)
     longer = f" ({len(undecided)} undecided: {_longer(goal, launches)})" if undecided else ""
-    if len(picks) == 1:
-        return _pick(picks[0], goal, option, longer)
-    if any(found.choice for found in picks):
-        return f"next: bench best{option}{longer}"
-    return f"no pick: {picks[0].reason}; bench show{option} says why"
+    if len(answers) == 1:
+        return _of_one(answers[0], rows[0].task, goal, option, longer)
+    counts = collections.Counter(NONE if one is None else one.choice.outcome for one in answers)
+    said = ", ".join(f"{counts[name]} {name}" for name in (WINNER, KEEP, NONE) if counts[name])
+    if any(one is not None and one.choice.leading for one in answers):
+        return f"{said} of {len(answers)} tasks; next: bench best{option}{longer}"
+    return f"{said} of {len(answers)} tasks; bench show{option} says why"
 
 
-def _pick(found: NextPick, goal: Goal, option: str, longer: str) -> str:
-    """The command that picks, or what is missing for it.
+def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: str) -> str:
+    """The outcome for one task, and the command that goes on from there.
 
     Args:
-        found: what `bench pick` would answer.
+        found: what `bench pick` would answer; None where no cell was timed and is right.
+        task: name of the task.
         goal: the limits of the run.
         option: the option of the folder of results.
         longer: the rows that have no verdict, and how the run goes on.
     """
-    command = f"bench pick {shlex.quote(found.task)}"
-    if found.max_metric_loss is not None:
-        command += f" {METRIC} {100 * found.max_metric_loss:g}%"
-    if found.choice is None:
-        return f"no pick: {found.reason}; bench show {shlex.quote(found.task)}{option} says why"
-    without = f"; with {METRIC} {100 * MAX_METRIC_LOSS:g}%, {found.reason}" if found.reason else ""
-    if found.choice.picked:
-        return f"next: {command}{option}{longer}{without}"
-    further = found.choice.further
-    assert further is not None, "what was not picked needs launches"
+    command = f"bench pick {shlex.quote(task)}"
+    if found is None or found.choice.lacking is not None:
+        why = found.choice.lacking if found else f"no cell of {task} was timed and is right"
+        return f"none: {why}; bench show {shlex.quote(task)}{option} says why"
+    choice = found.choice
+    faster = f"; {text}" if (text := outcome.faster(choice)) else ""
+    if choice.outcome == WINNER:
+        assert choice.shipped is not None
+        name = f"{short_name(choice.shipped)}, {writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
+        return f"winner: {name}, {outcome.regret(choice)}{faster}; next: {command}{option}{longer}"
+    if choice.outcome == KEEP:
+        why = f"{outcome.kept(choice)}{faster}"
+        return f"keep: ship it as it is ({outcome.shipped(choice)}): {why}; next: {command}{option}{longer}"
+    assert choice.further is not None, "what has no winner needs launches"
     more = "launches alone would not decide soon"
-    if further.launches is not None:
-        more = _longer(goal, further.launches)
+    if choice.further.launches is not None:
+        more = _longer(goal, choice.further.launches)
     now = ""
     if found.tolerance is not None:
         share = f"{100 * found.tolerance:g}"
         now = f"; {command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
-    return f"no pick yet: {len(further.cells)} cells may be the fastest; {more}{now}{without}"
+    return f"none: {len(choice.contenders)} cells may be the fastest; {more}{now}"
 
 
 def _longer(goal: Goal, launches: int) -> str:
     """How a run goes on until its cells have so many launches: with more time, more launches or both."""
-    more = [] if goal.budget_s is None else [f"--budget {max(LONGER_MIN, math.ceil(2 * goal.budget_s / 60))}m"]
+    more = [] if goal.budget_s is None else [f"--budget {_longer_min(goal.budget_s)}m"]
     more += [f"--launches {launches}"] if launches > goal.max_launches else []
     return f"the same command{' with ' * bool(more)}{' '.join(more)} goes on"
+
+
+def _longer_min(budget_s: float | None) -> int:
+    """Minutes of measuring to propose after a run that had so many seconds."""
+    return max(LONGER_MIN, math.ceil(2 * (budget_s or 0.0) / 60))
 
 
 def is_at_one_thread(rows: Sequence[Row]) -> bool:
@@ -128,20 +138,27 @@ def unscaled(rows: Sequence[Row], sizes: Mapping[str, int], *, has_launches: boo
     return _failure(rows, sizes)
 
 
-def _failure(rows: Sequence[Row], sizes: Mapping[str, int], lacking: str = "no cell could be timed") -> str:
+def _failure(
+    rows: Sequence[Row],
+    sizes: Mapping[str, int],
+    lacking: str = "no cell could be timed",
+    budget_s: float | None = None,
+) -> str:
     """Why rows have no latency: the most frequent reason, and the option that changes it.
 
     Args:
         rows: the rows of the run.
         sizes: as for `after`.
         lacking: the beginning of the sentence, which says what the run lacks.
+        budget_s: the time that measuring had; None for no limit.
     """
+    again = f"the same command with --budget {_longer_min(budget_s)}m goes on"
     if any(row.status == "ok" and row.fidelity not in (None, "broken") for row in rows):  # these could be timed
-        return f"{lacking} before the time was up; the same command with --budget {LONGER_MIN}m goes on"
+        return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
     if not ended:
-        return f"{lacking} before the time was up; the same command with --budget {LONGER_MIN}m goes on"
+        return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     counts = collections.Counter(one_line(row.reason or "no reason was given") for row in ended)
     (reason, count) = counts.most_common(1)[0]
     how = "skipped" if ended[0].status == "skipped" else "failed"

@@ -1,42 +1,41 @@
-"""The text of `bench pick`: the front of the cells that qualify, and the picked cell or why no cell was picked."""
+"""The text of `bench pick`: the front of the cells that qualify, and the outcome."""
 
 from __future__ import annotations
 
-import math
 import shlex
-from pathlib import Path
 
 from bench.api.cell import Cell
 from bench.api.printable import printable
 from bench.decisions import load as load_decisions
+from bench.decisions.answer import Answer
+from bench.decisions.constraints import METRIC
 from bench.decisions.load import Turns
-from bench.decisions.pick import METRIC, Choice, Constraints
+from bench.decisions.pick import WINNER, Choice
 from bench.measure.load.launch import HIGHEST
 from bench.records import machines, ranking
-from bench.report import load, writing
-from bench.report.best import near_the_best
+from bench.report import load, outcome, writing
 from bench.report.templates import fill
 
-RESULTS = Path("results")
-"""Folder of the results that commands take by default."""
 
-
-def front(choice: Choice, constraints: Constraints) -> str:
-    """How many cells qualify, and a table of the cells on the front, which no other cell beats."""
-    ranked = sum(map(ranking.is_ranked, choice.group.rows))
+def front(answer: Answer) -> str:
+    """How many cells qualify, and a table of the cells on the front, which no other cell beats; empty without any."""
+    choice, constraints = answer.choice, answer.constraints
+    if not choice.front:
+        return ""
+    rows, ranked = choice.qualified.rows, choice.qualified.ranked
     limits = f" and keep to {', '.join(constraints.limits())}" if constraints.limits() else ""
     title = (
-        f"{choice.group.title}: {len(choice.qualified)} of {ranked} timed cells are right{limits}.\n"
+        f"{choice.group.title}: {len(rows)} of {len(ranked)} timed cells are right{limits}.\n"
         f"Of these, no other beats {len(choice.front)} in latency, size, memory and metric at once:"
     )
-    notes = list(dict.fromkeys(row.metric_loss_note for row in choice.qualified if row.metric_loss_note))
+    notes = list(dict.fromkeys(row.metric_loss_note for row in rows if row.metric_loss_note))
     if METRIC in constraints.limits() and notes:
         why = printable("; ".join(notes))
         title = f"{METRIC} is held against the loss on the held-out samples, without a bound: {why}.\n{title}"
     lines = [
         [
             writing.milliseconds(row.latency_p50_ns),
-            f"{writing.share(row.ratio)} [{writing.share(row.ratio_low)}, {writing.share(row.ratio_high)}]",
+            writing.share(row.ratio),
             writing.megabytes(row.size_bytes),
             writing.megabytes(row.peak_rss_bytes),
             writing.DASH if row.metric is None else f"{row.metric:.4g}",
@@ -47,11 +46,11 @@ def front(choice: Choice, constraints: Constraints) -> str:
     titles = ["latency p50\n(ms)", "over the\nbaseline", "size\n(MB)", "peak memory\n(MB)", metric_name]
     names = [ranking.short_name(row) for row in choice.front]
     longest = writing.narrowest(names)
-    if writing.room_for_names(titles, lines) < longest:  # then titles and intervals take more lines
+    if writing.room_for_names(titles, lines) < longest:  # then titles take more lines
         titles = [title.replace(" ", "\n") for title in titles]
-        lines = [[text.replace(" [", "\n[") for text in line] for line in lines]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
-    where = writing.above(machines.above(choice.qualified, writing.terminal_width()), "table")
+    few += "".join(f"{row.cell} is left out: {outcome.sizes(row.cell)}.\n" for row in choice.qualified.fixed)
+    where = writing.above(machines.above(rows, writing.terminal_width()), "table")
     return f"{few}{where}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
 
 
@@ -64,7 +63,7 @@ def services(choice: Choice, plan: Turns | None) -> str:
     """
     if plan is None:
         return ""
-    deployments = {load_decisions.with_any_threads(Cell.from_path(row.cell)): row for row in choice.qualified}
+    deployments = {load_decisions.with_any_threads(Cell.from_path(row.cell)): row for row in choice.qualified.rows}
     best = {way: row for deployment, row in deployments.items() if (way := plan.best(deployment)) is not None}
     if not best:
         return ""
@@ -75,21 +74,31 @@ def services(choice: Choice, plan: Turns | None) -> str:
     return f"{writing.named_table('as a service', names, titles, lines)}\n"
 
 
-def verdict(choice: Choice, results: Path, tolerance: float) -> str:
-    """The picked cell and how it compares with the others; without a picked cell, a command that decides.
+def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
+    """The outcome: the cell to ship and how it compares with the others, and the commands that find a winner.
 
     Args:
-        choice: the choice, with a picked cell or with further launches.
-        results: folder of the results, for the command.
-        tolerance: largest share by which the picked cell may be slower than the fastest cell.
+        answer: the answer.
+        command: the command that gave it, without its tolerance.
+        option: the option of the folder of results.
+        sizes: the sizes that the file of the shipped cell takes, where it takes these alone; else empty.
     """
+    choice = answer.choice
+    commands: list[str] = []
+    if choice.lacking is not None:
+        commands = [f"bench show {shlex.quote(choice.group.task)}{option}"]
+    elif choice.outcome != WINNER:
+        commands = [*outcome.missing(answer, command, option)]
     return fill(
         "templates/pick.j2",
         choice=choice,
-        tolerance=tolerance,
         over_baseline=writing.interval(choice.over_baseline) if choice.over_baseline else None,
-        near=near_the_best(choice.equal, choice.untold),
-        enough=math.ceil(100 * choice.regret) if math.isfinite(choice.regret) else 100,
-        cells=shlex.join(choice.further.cells if choice.further else ()),
-        option="" if results == RESULTS else f" --results {shlex.quote(str(results))}",
+        regret=outcome.regret(choice),
+        kept=outcome.kept(choice),
+        shipped=outcome.shipped(choice) if choice.shipped else "",
+        is_alone=len(choice.twins) == 1,
+        twins=choice.twins.get(choice.shipped.cell, ()) if choice.shipped else (),
+        sizes=sizes,
+        said=[*filter(None, [outcome.faster(choice)]), *outcome.beside(answer)],
+        commands=commands,
     )

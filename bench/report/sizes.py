@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api.printable import printable
 from bench.decisions import pick
-from bench.decisions.best import MAX_METRIC_LOSS
+from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.decisions.sizes import Family, Stretch
 from bench.records.ranking import is_ranked, short_name
 from bench.records.rows import Row

@@ -194,7 +194,7 @@ class TerminalTable:
             for row in group.rows:
                 if row.status != "ok" or notes_of(row, group):
                     note = writing.one_line(notes_of(row, group)) or "no reason was given"
-                    reasons.setdefault((verdict_of(row, group), note), []).append(short_name(row))
+                    reasons.setdefault((_kind_of_note(row, group), note), []).append(short_name(row))
             for (verdict, reason), names in reasons.items():
                 yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
                 shown_names = names[:most]
@@ -210,6 +210,12 @@ class TerminalTable:
         if dropped and rows:
             left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
             yield terminal.line(left_out, style="dim")
+
+
+def _kind_of_note(row: Row, group: Group) -> str:
+    """What the notes of a row are about: why it has no figures, or a remark on a row that is otherwise sound."""
+    is_sound = row.status == "ok" and row.same_as is None and row.fidelity != "broken"
+    return "note" if is_sound else verdict_of(row, group)
 
 
 def _style(key: str, verdict: str) -> str:

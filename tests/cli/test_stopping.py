@@ -95,6 +95,11 @@ def test_while_packages_are_imported(number: int, name: str, tmp_path: Path) -> 
     assert (found.returncode, found.stdout, found.stderr) == (128 + number, "", LINE.format("0 launches"))
 
 
+def test_a_command_that_launches_nothing_tells_of_no_launches(tmp_path: Path) -> None:
+    found, _ = run(AT_IMPORT, str(int(signal.SIGINT)), "typer", "pick", "toy", cwd=tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "bench: stopped\n")
+
+
 @pytest.mark.timing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["finalizer", "everything", "c_code", "twice", "slow_end", "lost_at_the_end"])

@@ -10,8 +10,10 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.decisions import bisect
 from bench.decisions.bisect import Bisected, Releases
+from bench.measure.block import Method
 from bench.measure.comparison import Comparison
 from bench.measure.stats import Effect
+from bench.pipeline.flow import Verified
 from bench.report import bisect as report
 
 CELL = Cell.from_path("toy/null/native/raw/demo/cpu/b1t1")
@@ -131,3 +133,19 @@ def test_one_cell_is_named() -> None:
     assert bisect.one_cell([CELL], "demo") == CELL
     with pytest.raises(InputError, match="names 2 cells; name one of them"):
         bisect.one_cell([CELL, CELL], "demo")
+
+
+def test_each_step_that_takes_long_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(bisect.versions, "changed", lambda cell, *_: cell)
+    monkeypatch.setattr(bisect.verify, "from_name", lambda *_: cast(Verified, object()))
+    monkeypatch.setattr(bisect, "measure_pairs", lambda *_, **__: lines.append("measured") or (_ for _ in ()))
+    releases = Releases("demo", CELL, "1.0", Method(), tell=lines.append)
+    with pytest.raises(ValueError, match="not enough values"):
+        releases.latency("1.1", 8)
+    assert lines == [
+        "demo 1.0: installing it, and running the held-out samples",
+        "demo 1.1: installing it, and running the held-out samples",
+        "demo 1.1: measuring it beside the good release, 8 launches",
+        "measured",
+    ]

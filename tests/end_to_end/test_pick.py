@@ -80,12 +80,13 @@ def toy(measured: Path, tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("toy")
 def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
     said = command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
-    assert f"pick: {TOY}" in said
+    assert f"winner: {TOY}" in said
     folder = tmp_path / "results" / "picks" / "toy"
     recipe = json.loads((folder / "deployment.json").read_text())
     assert recipe["cell"] == TOY
     assert [step["step"] for step in recipe["steps"]] == ["native"]
     assert recipe["chosen_for"]["--max-metric-drop"] == 0.5
+    assert (recipe["outcome"]["outcome"], recipe["outcome"]["cell"]) == ("winner", TOY)
     assert recipe["measured"]["cell"] == TOY
     shown = program(tmp_path, folder / "run.py")
     name, metric = recipe["measured"]["metric_name"], recipe["measured"]["metric"]
@@ -145,8 +146,10 @@ def test_samples_without_a_loss(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_what_cannot_be_picked_is_said(harness: Harness) -> None:
+    lacking = harness.here("pick", TOY, "--max-latency", "1us", "--max-size", "1kB", code=1)
+    assert "none: no cell of toy, batch 1, 1 thread meets all of it" in lacking
+    assert "--max-latency 0 of 1; the least is" in lacking
     for arguments, said in (
-        ((TOY, "--max-latency", "1us", "--max-size", "1kB"), "--max-latency 0 of 1; the least is"),
         (("toy", "--threads", "7"), "there are: --batch 1 --threads 1"),
         (("nothing",), "no result matches 'nothing'"),
         (("toy", "--max-size", "10"), "not a size: '10'"),

@@ -35,7 +35,7 @@ def baselines(task: Any) -> Any:
 @pytest.mark.parametrize(
     ("split", "count", "digest"),
     [
-        ("test", 32, "66ef7a79a51d2e8af8b91b493260af6d1cf52e5075098b180ad4ef5df6f3e128"),
+        ("test", 48, "b2f35bb3bf5d84d4c0013c2c892bdfc0b0e374ead608e0e8241da21eee243502"),
         ("train", 16, "a21643352677eec3866a269117623a688ba057797d297fd065fb8f827d91232d"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_sample_is_a_window_of_its_module(task: Any, tokens: Any) -> None:
 
 def test_samples_that_confirm_are_others(task: Any) -> None:
     drawn, further = task.samples("test"), task.confirmation()
-    assert further.num_samples == 64
+    assert further.num_samples == 96
     assert not {*drawn.names} & {*further.names}
     modules = {module.path for module in task.sources_of_python().load("test")}
     assert {name.partition(":")[0] for name in further.names} <= modules

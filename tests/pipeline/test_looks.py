@@ -134,6 +134,14 @@ def test_samples_run_until_a_loss_of_nothing_is_within_the_limit(limit: float, n
     assert judged.metrics == reference.metrics
 
 
+def test_cells_that_share_the_probability_of_error_take_more_samples() -> None:
+    """Of two of which one is shipped: log(0.0045) / log(1 - 0.009)."""
+    runs, _, _, judged, _ = verified(Until(limit=0.01, alpha=0.025))
+    assert len(runs.rows) == 598
+    assert lost(judged).high(alpha=0.025) <= 0.01
+    assert not Until(limit=0.01, alpha=0.025).is_met(verified(Until(limit=0.01))[3])
+
+
 @pytest.mark.parametrize("place", [0, GATE - 1, GATE, 300])
 def test_a_sample_that_loses_something_takes_the_whole_split(place: int) -> None:
     (row, *_) = right_rows(place, place + 20)

@@ -25,6 +25,7 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
+from bench.records import metric_loss
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.metric_loss import Lost
 from bench.records.store import Store
@@ -233,6 +234,21 @@ def test_a_contender_whose_bound_is_too_wide_makes_way_for_the_next(swept: Any) 
     assert steps[3:5] == [("verify until 0.01", "fast"), ("verify until 0.01", "near")]
 
 
+def test_lossy_contenders_of_one_request_share_the_probability_of_error() -> None:
+    """Those that run the same graph count once, and those that claim to lose nothing take no share."""
+
+    def contender(variant: str, threads: int = 1, precision: str = "int8") -> Verified:
+        cell = Cell.from_path(f"toy/torch/torch_onnx/{variant}/onnxruntime/cpu/b1t{threads}")
+        artifact = Artifact(format="onnx", sha256=variant, size_bytes=1, path=Path(variant))
+        value = Prepared(cell=cell, artifact=artifact, key=variant)
+        return Verified.of(value, quality=made.quality(precision=precision), inputs=Path("inputs"))
+
+    lossless = [contender(name, precision="float32") for name in ("raw", "onnxsim")]
+    lossy = [contender("int8_dynamic"), contender("fp16", precision="float16"), contender("int8_dynamic", threads=2)]
+    assert contenders.most_lossy([]) == contenders.most_lossy(lossless) == 1
+    assert contenders.most_lossy([*lossless, *lossy]) == 2
+
+
 def test_cells_that_run_the_graph_of_a_contender_are_verified_with_it(swept: Any) -> None:
     waves = [["raw", "fast", "slow", "near"]]
     steps = swept(waves, speeds={**SPEEDS, "near": 600}, graphs={"fast": "graph", "slow": "graph"})
@@ -275,7 +291,7 @@ def test_a_cell_at_the_limit_is_rarely_ruled_out() -> None:
             )
             for each in lost
         ]
-        assert stats.binom.pmf(lost, num, 0.01)[ruled_out].sum() <= contenders.RARE
+        assert stats.binom.pmf(lost, num, 0.01)[ruled_out].sum() <= metric_loss.RARE
 
 
 def test_measuring_gets_its_least_share_once(swept: Any, monkeypatch: pytest.MonkeyPatch) -> None:

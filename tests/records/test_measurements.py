@@ -90,3 +90,16 @@ def test_records_share_what_is_known_of_a_program() -> None:
         assert compared.effect is not None
         widths.append(compared.effect.half_width())
     assert widths[1] > 1.5 * widths[0]
+
+
+def test_what_a_search_tries_changes_no_figure_of_another_task() -> None:
+    """Launches that differ by 10 % from one another would widen the intervals of all cells of that runtime."""
+    own = [baseline(), record(HALVE, launch("a", CELL, 499), launch("b", CELL, 1001))]
+    tried = BASELINE.replace("toy/", "other~tuning/")
+    launches = [launch(block, CELL, ns, reference=tried) for block, ns in (("c", 500), ("d", 610), ("e", 480))]
+    searched = [baseline(tried, c=1000, d=1000, e=1000), record(HALVE.replace("toy/", "other~tuning/"), *launches)]
+    alone, beside = fitted(*own).between(HALVE, BASELINE), fitted(*own, *searched).between(HALVE, BASELINE)
+    assert alone is not None
+    assert beside is not None
+    assert alone.effect == beside.effect
+    assert ratio(fitted(*own, *searched).between(searched[1].cell.path, tried)) == pytest.approx(0.53, rel=0.1)

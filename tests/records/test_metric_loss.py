@@ -171,3 +171,38 @@ def test_bounds_at_all_looks_together_hold_in_95_of_100_splits() -> None:
         losses = random.choice([1.0, -1.0, 0.0], 600, p=[0.03, 0.02, 0.95])
         bounds.append(min(lost(losses[:number], of=600).high() for number in looks))
     assert np.mean(np.array(bounds) >= truth) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / num_trials)
+
+
+def test_the_level_of_one_deployment_is_that_of_its_bound() -> None:
+    one = Lost(num_samples=300, score=1.0, most=1.0)
+    assert metric_loss.level([one], 0.01) == metric_loss.ALPHA
+    assert metric_loss.level([one, one], 0.01) == metric_loss.ALPHA, "equal answers are one"
+    assert metric_loss.level([], 0.01) == metric_loss.ALPHA
+
+
+def test_deployments_that_are_surely_good_leave_their_share_to_the_others() -> None:
+    """Of four, two keep the metric for sure, so the others are held to a half each."""
+    sure = [Lost(num_samples=num, score=1.0, most=1.0) for num in (2000, 3000)]
+    unsure = [Lost(num_samples=300, score=1.0, most=1.0, points=((row, 1.0),)) for row in (1, 2)]
+    assert metric_loss.level([*sure, *unsure], 0.01) == pytest.approx(metric_loss.ALPHA / 2)
+
+
+def test_a_bad_deployment_is_rarely_shipped_although_the_first_that_passes_is() -> None:
+    """Nine deployments that lose just more than the limit each; uncorrected, one of them passes in over 28 %."""
+    generator, limit, num, trials, score = np.random.default_rng(7), 0.01, 720, 400, 0.92778
+    passed = {"each": 0, "all": 0}
+    for _ in range(trials):
+        lost_NS = (generator.random((9, num)) < 1.01 * limit * score).astype(float)
+        losses = [lost(samples, score=score) for samples in lost_NS]
+        alpha = metric_loss.level([one for one in losses if one.may_be_shown(limit)], limit)
+        passed["each"] += any(one.high() <= limit for one in losses)
+        passed["all"] += any(one.high(alpha=alpha) <= limit for one in losses)
+    assert passed["each"] > 0.2 * trials
+    assert passed["all"] <= 0.05 * trials
+
+
+def test_samples_that_are_too_few_or_rule_a_loss_out_take_no_share() -> None:
+    assert not Lost(num_samples=64, score=1.0, most=1.0).may_be_shown(0.01)
+    assert Lost(num_samples=300, score=1.0, most=1.0).may_be_shown(0.01)
+    many = tuple((row, 1.0) for row in range(30))
+    assert not Lost(num_samples=300, score=1.0, most=1.0, points=many).may_be_shown(0.01)

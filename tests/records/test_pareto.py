@@ -1,6 +1,6 @@
 """The Pareto front, by points placed by hand."""
 
-from bench.records.pareto import pareto_front
+from bench.records.pareto import pareto_front, uncovered
 
 
 def test_keeps_the_points_that_nothing_beats_in_both_cheapest_first():
@@ -40,3 +40,14 @@ def test_of_nothing_is_nothing():
 
 def test_of_one_point_is_that_point():
     assert pareto_front([(1.0, 1.0)], higher_is_better=False) == [0]
+
+
+def test_points_that_differ_by_noise_alone_are_one() -> None:
+    """By at most 1 in each figure: the first stands for those like it, and a point that is better in one stays."""
+
+    def covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
+        return all(mine <= its + 1 for mine, its in zip(one, other, strict=True))
+
+    assert uncovered([(10, 50), (11, 49), (12, 20), (13, 19), (40, 20)], covers) == {0, 2}
+    assert uncovered([(10, 50), (10, 20)], covers) == {1}, "a later point may cover an earlier one"
+    assert uncovered([], covers) == set()

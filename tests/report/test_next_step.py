@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.decisions.next_pick import NextPick
-from bench.decisions.pick import Choice, Further
+from bench.decisions.answer import Answer
+from bench.decisions.constraints import Constraints, Qualified
+from bench.decisions.further import Further
+from bench.decisions.pick import Choice
 from bench.measure.goal import Goal
 from bench.records.ranking import Group
 from bench.records.rows import Row
@@ -28,35 +30,48 @@ def failed(reason: str | None, **more: object) -> Row:
     return dataclasses.replace(ROW, **{"status": "failed", "reason": reason, **more})  # type: ignore[arg-type]
 
 
-def picking(task: str = "own", **changed: Any) -> NextPick:
-    """An answer that picks, with other values for some of its fields, or of its choice."""
+def answered(task: str = "own", tolerance: float | None = None, **changed: Any) -> Answer:
+    """An answer with a winner, with other values for some fields of its choice."""
     found = Choice(
+        outcome="winner",
         group=Group(task=task, batch=1, threads=1, rows=(), numbers={}),
-        qualified=(), front=(), contenders=(), picked=TIMED, num_sure=1, regret=0.0, over_baseline=None, equal=(),
-        untold=(), all_slower=True, further=None,
-    )  # fmt: skip
-    own = {"choice": found, "max_metric_loss": 0.01, "tolerance": None, "reason": None}
-    own |= {name: changed.pop(name) for name in own.keys() & changed}
-    return NextPick(task=task, **({**own, "choice": dataclasses.replace(found, **changed)} if changed else own))
+        tolerance=0.05,
+        qualified=Qualified(ranked=(), rows=(), alpha=0.05, lossy=(), fixed=()),
+        contenders=(TIMED,),
+        twins={TIMED.cell: ()},
+        shipped=TIMED,
+        regret=0.021,
+        all_slower=True,
+    )
+    choice = dataclasses.replace(found, **changed)
+    return Answer(choice=choice, beside=(), constraints=Constraints(max_metric_loss=0.01), tolerance=tolerance)
 
 
 def line_of(
     rows: Sequence[Row],
-    *picks: NextPick,
+    *answers: Answer | None,
     results: Path = RESULTS,
     sizes: Mapping[str, int] | None = None,
     **goal: Any,
 ) -> str:
-    return after(rows, sizes=sizes or {}, results=results, picks=picks or [picking()], goal=Goal(**goal))
+    return after(rows, sizes=sizes or {}, results=results, answers=answers or [answered()], goal=Goal(**goal))
+
+
+WON = "winner: onnx/native/raw/onnxruntime/cpu, 1 ms, at most 2.1 % slower than the fastest; next: bench pick "
 
 
 def test_a_table_leads_to_the_deployment_to_ship() -> None:
-    assert line_of([TIMED, failed("no")]) == "next: bench pick own --max-metric-drop 1%"
-    assert line_of([TIMED], picking("my own"), results=Path("my results")) == (
-        "next: bench pick 'my own' --max-metric-drop 1% --results 'my results'"
-    )
+    assert line_of([TIMED, failed("no")]) == f"{WON}own"
+    assert line_of([TIMED], answered("own"), results=Path("my results")) == (f"{WON}own --results 'my results'")
     several = [TIMED, dataclasses.replace(TIMED, task="b")]
-    assert line_of(several, picking("own", choice=None), picking("b")) == "next: bench best"
+    assert line_of(several, None, answered("b")) == "1 winner, 1 none of 2 tasks; next: bench best"
+
+
+def test_a_model_that_is_kept_is_said_with_what_could_be_gained() -> None:
+    assert line_of([TIMED], answered(outcome="keep", regret=0.25)) == (
+        "keep: ship it as it is (onnxruntime, 1 ms): nothing that keeps the metric is shown to be faster; at most 20 % "
+        "of the time could be gained; next: bench pick own"
+    )
 
 
 @pytest.mark.parametrize("advice", ["export after model.eval()", "call the layer with training=False"])
@@ -64,16 +79,14 @@ def test_a_table_leads_to_the_deployment_to_ship() -> None:
 def test_a_model_in_training_mode_is_exported_anew_before_anything_is_picked(field: str, advice: str) -> None:
     told = f"Dropout 'drop' is in training mode: it drops values at random, others at each run; {advice}"
     rows = [TIMED, dataclasses.replace(ROW, fidelity="broken", **{field: told})]
-    assert line_of(rows) == (
-        f"first {advice}, for these rows are of a model in training mode; next: bench pick own --max-metric-drop 1%"
-    )
+    assert line_of(rows) == (f"first {advice}, for these rows are of a model in training mode; {WON}own")
     others = [TIMED, dataclasses.replace(ROW, **{field: "RandomNormal 'n' draws random numbers at each run"})]
-    assert line_of(others).startswith("next: ")
+    assert line_of(others) == f"{WON}own"
 
 
 def test_undecided_rows_are_counted_with_what_goes_on() -> None:
     rows = [TIMED, *[dataclasses.replace(TIMED, verdict=verdict) for verdict in ("undecided", "faster", "undecided")]]
-    usual = "next: bench pick own --max-metric-drop 1% (2 undecided: the same command with "
+    usual = f"{WON}own (2 undecided: the same command with "
     assert line_of(rows, budget_s=30.0) == f"{usual}--budget 5m goes on)"
     assert line_of(rows, budget_s=301.0) == f"{usual}--budget 11m goes on)"
     rows[1] = dataclasses.replace(rows[1], num_launches=16)
@@ -81,32 +94,29 @@ def test_undecided_rows_are_counted_with_what_goes_on() -> None:
     assert line_of(rows) == f"{usual}--launches 32 goes on)"
 
 
-def test_a_pick_that_would_end_in_none_is_not_proposed() -> None:
+def test_what_is_missing_for_a_winner_is_said() -> None:
     """It takes more launches, or a larger tolerance; where neither is known to do, the line says so."""
-    undecided: dict[str, Any] = {"picked": None, "further": Further(cells=("a", "b"), launches=25)}
-    assert line_of([TIMED], picking(tolerance=0.26, **undecided), budget_s=90.0) == (
-        "no pick yet: 2 cells may be the fastest; the same command with --budget 5m --launches 25 goes on; "
-        "bench pick own --max-metric-drop 1% --tolerance 26% takes one that is at most 26 % slower than the fastest"
+    undecided: dict[str, Any] = {"outcome": "none", "shipped": None, "contenders": (TIMED, TIMED)}
+    further = Further(cells=("a", "b"), launches=25)
+    assert line_of([TIMED], answered(tolerance=0.26, further=further, **undecided), budget_s=90.0) == (
+        "none: 2 cells may be the fastest; the same command with --budget 5m --launches 25 goes on; "
+        "bench pick own --tolerance 26% takes one that is at most 26 % slower than the fastest"
     )
-    enough = {**undecided, "further": Further(cells=("a", "b"), launches=9)}
-    assert line_of([TIMED], picking(**enough), budget_s=90.0) == (
-        "no pick yet: 2 cells may be the fastest; the same command with --budget 5m goes on"
+    enough = Further(cells=("a", "b"), launches=9)
+    assert line_of([TIMED], answered(further=enough, **undecided), budget_s=90.0) == (
+        "none: 2 cells may be the fastest; the same command with --budget 5m goes on"
     )
-    endless = {**undecided, "further": Further(cells=("a", "b", "c"), launches=None)}
-    assert line_of([TIMED], picking(**endless)) == (
-        "no pick yet: 3 cells may be the fastest; launches alone would not decide soon"
+    endless = Further(cells=("a", "b"), launches=None)
+    assert line_of([TIMED], answered(further=endless, **undecided)) == (
+        "none: 2 cells may be the fastest; launches alone would not decide soon"
     )
 
 
-def test_a_limit_that_no_cell_keeps_to_is_not_proposed() -> None:
-    found = picking(max_metric_loss=None, reason="no cell of own meets all of it")
-    assert line_of([TIMED], found) == (
-        "next: bench pick own; with --max-metric-drop 1%, no cell of own meets all of it"
-    )
-    nothing = picking(choice=None, reason="no cell of own was timed and is right")
-    line = "no pick: no cell of own was timed and is right; bench show own says why"
-    assert line_of([TIMED], nothing) == line
-    assert line_of([TIMED], nothing, nothing).startswith("no pick: no cell of own was timed and is right; bench show")
+def test_a_task_of_which_nothing_qualifies_says_why() -> None:
+    lacking = answered(outcome="none", shipped=None, contenders=(), lacking="no cell of own meets all of it")
+    assert line_of([TIMED], lacking) == "none: no cell of own meets all of it; bench show own says why"
+    assert line_of([TIMED], None) == "none: no cell of own was timed and is right; bench show own says why"
+    assert line_of([TIMED], None, lacking) == "2 none of 2 tasks; bench show says why"
 
 
 def test_numbers_of_threads_that_were_not_measured_say_why() -> None:
@@ -121,11 +131,14 @@ def test_numbers_of_threads_that_were_not_measured_say_why() -> None:
     assert line(ROW, failed("no kernel")).startswith("nothing to compare: these cells have one thread;")
     lacking = "no cell could be timed at one thread and at several"
     assert line(ROW, failed("no", threads=2), has_launches=True).startswith(f"{lacking}; 1 of 2 failed with: no;")
-    assert line(ROW, two, has_launches=True).startswith(f"{lacking} before the time was up; the same command")
+    assert line(ROW, two, has_launches=True).startswith(f"{lacking} before the time was up, for preparing")
 
 
 def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
-    assert is_measured([dataclasses.replace(ROW, same_as="other")])
+    twin = dataclasses.replace(ROW, cell="twin", same_as=ROW.cell)
+    assert is_measured([twin])
+    assert is_measured([TIMED, twin])
+    assert not is_measured([ROW, twin]), "none of the two was timed"
     assert not is_measured([ROW, failed("no")])
 
 
@@ -152,7 +165,11 @@ def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
         ([failed("no CUDA", status="skipped")], {}, "1 of 1 skipped with: no CUDA; bench show"),
         ([failed("snr", status="ok", fidelity="broken")], {}, "1 of 1 failed with: snr; bench show"),
         ([failed(None)], {}, "failed with: no reason was given; "),
-        ([ROW], {}, "before the time was up; the same command with --budget 5m goes on"),
+        (
+            [ROW],
+            {},
+            "before the time was up, for preparing the cells took it; the same command with --budget 5m goes on",
+        ),
     ],
     ids=["sizes", "time", "memory", "operator", "no sizes", "skipped", "broken", "no reason", "no time"],
 )

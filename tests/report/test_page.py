@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from bench.decisions.best import Best
+from bench.decisions.best import best
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
 from bench.records.lines import Cost
+from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.report.page import details, scatters, tracks
 from bench.report.page.axes import Axis, axis_of
@@ -131,7 +132,8 @@ def test_a_column_without_a_value_is_left_out(reader: Reader) -> None:
 
 def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str) -> None:
     assert "Over null's default" in source
-    one = Best(row=toy_rows()[1], over={"null": None}, equal=(), untold=())
+    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=0.01)
+    one = dataclasses.replace(found, over={"null": None})
     html = page([Shown(records=records(), rows=toy_rows(), best=[one])], margin=0.02)
     assert "null/native/halve/null/cpu" in html
     assert "Over null's default" not in html

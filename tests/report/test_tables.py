@@ -300,6 +300,16 @@ def test_parameters_in_raw_units_say_where_they_were_counted_and_why_there_are_m
     ]
 
 
+def test_a_warning_has_no_verdict_as_its_name() -> None:
+    """`undecided: only 16 % are quantized` reads as if that were undecided."""
+    warned = dataclasses.replace(FAST, verdict="undecided", warning="only 16 % of the weights are quantized")
+    text = tables.render([warned], format="table", width=200)
+    assert "note: only 16 % of the weights are quantized" in text
+    assert "undecided: " not in text
+    broken = dataclasses.replace(FAST, fidelity="broken", reason="it differs by 30 dB")
+    assert "broken: it differs by 30 dB" in tables.render([broken], format="table", width=200)
+
+
 @pytest.mark.parametrize(("warning", "note"), [(None, MORE), ("falls back", f"falls back; {MORE}")])
 @pytest.mark.parametrize("format", ["md", "table"])
 def test_the_notes_of_a_row_say_why_it_has_more_parameters(warning, note, format):

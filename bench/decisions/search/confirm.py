@@ -10,8 +10,7 @@ from bench.api import placed, versioned
 from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import InputError
 from bench.api.sized import confirming_of
-from bench.decisions import pick
-from bench.decisions.pick import Constraints
+from bench.decisions.constraints import Constraints, qualified, too_few_samples
 from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
 from bench.measure.questions import Aims
@@ -194,7 +193,7 @@ def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, 
     if group is None:
         return []
     limit = math.inf if limits.max_metric_loss is None else limits.max_metric_loss
-    rows = pick.qualifying(group, dataclasses.replace(limits, max_metric_loss=None))
+    rows = qualified(stored.measurements, group, dataclasses.replace(limits, max_metric_loss=None)).rows
     found = [row for row in rows if _is_fixed(row) and (row.metric_loss is None or row.metric_loss <= limit)]
     return [Cell.from_path(row.cell) for row in sorted(found, key=lambda row: _figure(row, objective))]
 
@@ -245,8 +244,13 @@ def confirmed(
         fixed=fixed,
         winner=winner,
         over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, timed, objective),
-        too_few=pick.too_few_samples(stored.measurements, group, constraints) if winner is None else None,
+        too_few=_too_few(stored, group, constraints) if winner is None else None,
     )
+
+
+def _too_few(stored: Results, group: Group, constraints: Constraints) -> str | None:
+    measurements = stored.measurements
+    return too_few_samples(measurements, qualified(measurements, group, constraints), constraints)
 
 
 def _timed(kept: Sequence[str], objective: str) -> Sequence[str]:

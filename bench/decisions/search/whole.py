@@ -12,7 +12,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.sized import confirming_of
-from bench.decisions.pick import Constraints
+from bench.decisions.constraints import Constraints
 from bench.decisions.search import confirm, kept, search, starts
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.design import Design

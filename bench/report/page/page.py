@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.api.printable import printable
-from bench.decisions.best import MAX_METRIC_LOSS, Best, sources_of
+from bench.decisions.best import Best, sources_of
+from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.decisions.everywhere import Everywhere
 from bench.decisions.load import Turns
-from bench.decisions.pick import WITHIN
 from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
@@ -24,7 +24,7 @@ from bench.records.launches import MOST_SAMPLES
 from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import columns, shared, tables
+from bench.report import columns, outcome, shared, tables
 from bench.report.columns import Column
 from bench.report.everywhere import over
 from bench.report.figures import load_plots, search_plots, whiskers
@@ -179,7 +179,8 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         part=one.part,
         noise=one.noise,
         best=one.best,
-        within=WITHIN,
+        regret=outcome.regret,
+        other_threads=outcome.beside,
         sources=sources_of(one.best),
         max_metric_loss=MAX_METRIC_LOSS,
         tasks=tasks,

@@ -1,0 +1,211 @@
+"""What a deployment must keep to, and the rows of a request that do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Iterator, Sequence
+
+from bench.api.cell import Cell
+from bench.decisions import open_sizes
+from bench.measure.questions import Aims
+from bench.pipeline import rounding
+from bench.records import metric_loss, ranking
+from bench.records.measurements import Measurements
+from bench.records.metric_loss import Lost
+from bench.records.ranking import Group
+from bench.records.rows import Row
+
+MAX_METRIC_LOSS = 0.01
+"""Largest share of the reference's metric that may be lost, by default."""
+TOLERANCE = Aims().regret
+"""Largest share by which a deployment that is shipped may be slower than the fastest, by default."""
+METRIC = "--max-metric-drop"
+RATE = "--min-tokens-per-s"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """Limits that a deployment must keep to; None is no limit.
+
+    Attributes:
+        max_metric_loss: largest share of the reference's metric that may be lost, with 95 % confidence for all cells
+            together that may be shipped; of a row whose loss has no bound (see `Row.metric_loss_note`), largest share
+            that its held-out samples lose.
+        max_size_bytes: largest size of the file.
+        max_memory_bytes: largest peak resident set of the process, its packages included.
+        max_latency_ns: largest median latency.
+        max_ttft_ns: largest median time to first token, of cells that generate text.
+        min_tokens_per_s: least rate of output tokens after the first, likewise.
+    """
+
+    max_metric_loss: float | None = None
+    max_size_bytes: int | None = None
+    max_memory_bytes: int | None = None
+    max_latency_ns: float | None = None
+    max_ttft_ns: float | None = None
+    min_tokens_per_s: float | None = None
+
+    @property
+    def is_of_generation(self) -> bool:
+        """Whether a limit has a meaning for cells alone that generate text."""
+        return self.max_ttft_ns is not None or self.min_tokens_per_s is not None
+
+    def limits(self) -> dict[str, tuple[str, float]]:
+        """By command-line option, the key of `Row` that it limits, and the limit."""
+        found = {
+            METRIC: ("metric_loss_high", self.max_metric_loss),
+            "--max-size": ("size_bytes", self.max_size_bytes),
+            "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
+            "--max-latency": ("latency_p50_ns", self.max_latency_ns),
+            "--max-ttft": ("ttft_ns", self.max_ttft_ns),
+            RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
+        }
+        return {option: (key, limit) for option, (key, limit) in found.items() if limit is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Qualified:
+    """The rows of a request that may be shipped, and what the others lack.
+
+    Attributes:
+        ranked: the rows that were timed and are right, the fastest first.
+        rows: those of them that keep to all constraints.
+        alpha: probability of error at which the loss of each lossy row was held against the limit; see
+            `metric_loss.level`.
+        lossy: rows that keep to all constraints but that of the metric.
+        fixed: rows whose file takes sizes alone that nobody named; see `bench.decisions.open_sizes`.
+    """
+
+    ranked: Sequence[Row]
+    rows: Sequence[Row]
+    alpha: float
+    lossy: Sequence[Row]
+    fixed: Sequence[Row]
+
+
+def qualified(
+    measurements: Measurements, group: Group, constraints: Constraints, *, tolerance: float = TOLERANCE
+) -> Qualified:
+    """The rows of a request that keep to constraints.
+
+    Args:
+        measurements: has the records that the rows were made of.
+        group: the rows of the request.
+        constraints: the limits.
+        tolerance: largest share by which a row that is shipped may be slower than the fastest. A slower row cannot be
+            shipped, so it takes no part of the probability of error; neither does a row that claims to lose nothing,
+            for its outputs were held to what rounding explains.
+    """
+    # Over two baselines ratios have no common meaning.
+    by = "ratio" if sum(map(ranking.is_baseline, group.rows)) < 2 else "latency_p50_ns"
+    ranked = sorted(
+        (row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None),
+        key=lambda row: (getattr(row, by), row.cell),
+    )
+    fixed = [row for row in ranked if open_sizes.are_fixed(row.cell)]
+    limits = {option: limit for option, limit in constraints.limits().items() if option != METRIC}
+    left_out = {row.cell for row in fixed}
+    able = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
+    kept, alpha = {row.cell for row in able}, metric_loss.ALPHA
+    if (limit := constraints.max_metric_loss) is not None:
+        known = {
+            row.cell: lost
+            for row, lost in losses(measurements, able)
+            if rounding.is_lossy(Cell.from_path(row.cell), row.precision)
+        }
+        kept = {row.cell for row in able if row.cell not in known and _meets(row, "metric_loss_high", limit)}
+        fastest = min((getattr(row, by) for row in able if row.cell in kept), default=math.inf)
+        near = [row.cell for row in able if row.cell in known and getattr(row, by) <= (1 + tolerance) * fastest]
+        alpha = metric_loss.level([known[cell] for cell in near if known[cell].may_be_shown(limit)], limit)
+        kept |= {cell for cell, lost in known.items() if lost.high(alpha=alpha) <= limit}
+    rows, lossy = ([row for row in able if (row.cell in kept) == is_kept] for is_kept in (True, False))
+    return Qualified(ranked=ranked, rows=rows, alpha=alpha, lossy=lossy, fixed=fixed)
+
+
+def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[Row, Lost]]:
+    """What the samples of each row lose; without rows that lose nothing, or whose loss has no bound."""
+    for row in rows:
+        quality = measurements.records[row.cell].quality
+        if row.metric_loss_high and quality is not None and isinstance(quality.lost, Lost):
+            yield row, quality.lost
+
+
+def too_few_samples(measurements: Measurements, found: Qualified, constraints: Constraints) -> str | None:
+    """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
+
+    Args:
+        measurements: has the records that the rows were made of.
+        found: the rows that qualify, and those that do not.
+        constraints: the limits, of which only that of the metric counts.
+
+    Returns:
+        A sentence without its full stop; None where there is no such cell.
+    """
+    limit = constraints.max_metric_loss
+    if limit is None:
+        return None
+    rows = [row for row in found.lossy if row.metric_loss is not None and row.metric_loss <= limit]
+    unsure = [lost for _, lost in losses(measurements, rows)]
+    if not unsure:
+        return None
+    drop = human("metric_loss", limit)
+    part = [lost for lost in unsure if lost.is_part]
+    if part and len(part) == len(unsure):
+        return (
+            f"{min(lost.num_samples for lost in part):,} samples of the held-out split are too few to say that "
+            f"{_cells(part)} would lose at most {drop} of the metric; `bench run --whole-split` runs all of them"
+        )
+    unsure = [lost for lost in unsure if not lost.is_part]
+    enough = [number for lost in unsure if (number := lost.enough(limit, alpha=found.alpha)) is not None]
+    best = " for the best of them" if len(unsure) > 1 else ""
+    would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
+    return (
+        f"{unsure[0].num_samples:,} held-out samples are too few to say that {_cells(unsure)} would lose at most "
+        f"{drop} of the metric{would}"
+    )
+
+
+def none_qualifies(group: Group, found: Qualified, constraints: Constraints) -> str:
+    """Why no row meets all constraints: how many rows meet each alone, or else the nearest figure."""
+    parts = []
+    for option, (key, limit) in constraints.limits().items():
+        number = sum(_meets(row, key, limit) for row in found.ranked)
+        values = [value for row in found.ranked if (value := _value(row, key)) is not None]
+        nearest = ""
+        if not values:
+            nearest = "; of none it was measured"
+        elif not number:
+            is_rate = option == RATE
+            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values))
+            nearest = f"; the {'most' if is_rate else 'least'} is {best}"
+        parts.append(f"{option} {number} of {len(found.ranked)}{nearest}")
+    return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
+
+
+def human(key: str, value: float) -> str:
+    """A value of a row's key, in the unit that people use."""
+    if key.endswith("_ns"):
+        return f"{value / 1e6:.3g} ms"
+    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else f"{100 * value:.2g} %"
+
+
+def _cells(losses: Sequence[Lost]) -> str:
+    return f"{len(losses)} cell{'s' if len(losses) > 1 else ''}"
+
+
+def _round_up(number: int) -> int:
+    """The number with two significant digits, not below it."""
+    unit = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // unit) * unit
+
+
+def _meets(row: Row, key: str, limit: float) -> bool:
+    value = _value(row, key)
+    return value is not None and value <= limit
+
+
+def _value(row: Row, key: str) -> float | None:
+    """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
+    value: float | None = getattr(row, key)
+    return row.metric_loss if key == "metric_loss_high" and value is None else value

@@ -1,0 +1,76 @@
+"""The launches that would decide between cells which the data cannot tell apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from bench.measure import selection
+from bench.measure.comparison import Comparison
+from bench.measure.selection import Selection
+from bench.records.measurements import Measurements
+from bench.records.rows import Row
+
+FIRST_LAUNCHES = 6
+"""Launches to ask for where there are too few launches to estimate how many would decide."""
+MOST_LAUNCHES = 60
+"""Largest number of launches that a choice asks for."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Further:
+    """The launches that would decide a choice.
+
+    Attributes:
+        cells: paths of the cells to launch, any of which may be the fastest.
+        launches: number of launches of each cell, with its present ones; None where `MOST_LAUNCHES` are not enough.
+    """
+
+    cells: tuple[str, ...]
+    launches: int | None
+
+
+def further(measurements: Measurements, contenders: Sequence[Row], race: Selection, tolerance: float) -> Further:
+    """The launches that would show that the fastest is no slower than any other by more than the tolerance.
+
+    Args:
+        measurements: the model of the measurement, fitted to the records that the rows were made of.
+        contenders: the rows that may be the fastest, the first of which looks fastest.
+        race: the selection that found them.
+        tolerance: largest share by which a deployment that is shipped may be slower than the fastest.
+    """
+    fastest, *others = contenders
+    open_to, more = [fastest], 0
+    for row in others:
+        found = measurements.between(fastest.cell, row.cell)
+        if found is not None and found.effect and _is_within(found, race.alpha, tolerance):
+            continue
+        open_to.append(row)
+        needed = _needed(found, race.alpha, tolerance)
+        if needed is None:
+            return Further(cells=tuple(row.cell for row in contenders), launches=None)
+        more = max(more, needed - (found.num_launches if found else 0))
+    # A cell that has them already is not launched again, and what counts is what they run side by side.
+    most = max(row.num_launches for row in open_to)
+    return Further(cells=tuple(row.cell for row in open_to), launches=most + more)
+
+
+def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
+    """Launches after which a comparison would show that the fastest cell is within the tolerance of the other cell.
+
+    The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
+    """
+    if found is None or found.effect is None:
+        return FIRST_LAUNCHES
+    number = max(1, found.num_launches)
+    towards = dataclasses.replace(found.effect, value=min(0.0, found.effect.value))
+    for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
+        if selection.highest(towards.after(launches / number), alpha) <= math.log1p(tolerance):
+            return launches
+    return None
+
+
+def _is_within(found: Comparison, alpha: float, tolerance: float) -> bool:
+    assert found.effect is not None
+    return selection.highest(found.effect, alpha) <= math.log1p(tolerance)

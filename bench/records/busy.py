@@ -1,0 +1,35 @@
+"""Whether other programs held the cores while a task was measured, by what the launches tell of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bench.measure.launch import Launch
+from bench.measure.machine import LOADED
+
+LOST = 0.1
+"""Share of its time above which a worker was kept waiting: for a core, or by a hypervisor that ran other machines."""
+MANY = 0.25
+"""Share of the launches above which a busy machine is told of."""
+
+
+def note(launches: Collection[Launch], machine: Mapping[str, Any]) -> str | None:
+    """Why figures of a task are less sure than on an idle machine; None where the machine was quiet, or nothing tells.
+
+    Args:
+        launches: the launches of all cells of the task.
+        machine: properties of the machine, see `bench.measure.machine.describe`.
+    """
+    cores = machine.get("num_cores") or 1
+    loads = {one.launch: one.machine.load_1m or 0.0 for one in launches if one.machine is not None}
+    lost = {one.launch: (one.steal_share or 0.0) + (one.run_delay_share or 0.0) for one in launches}
+    busy = {name for name in lost if lost[name] > LOST or loads.get(name, 0.0) > LOADED * cores}
+    if len(busy) <= MANY * len(launches):
+        return None
+    return (
+        f"the machine was busy in {len(busy)} of {len(launches)} launches: a load of up to "
+        f"{max(loads.values(), default=0.0):.3g} on {cores} core{'s' if cores > 1 else ''}, and workers waited up to "
+        f"{100 * max(lost.values()):.2g} % of their time; intervals are wider than on an idle machine: end what else "
+        "runs, and `bench run` with --force measures again"
+    )
