@@ -142,11 +142,12 @@ def hierarchical(log_C: np.ndarray, freedom_C: np.ndarray, *, believed: float, c
         believed: the variance that is believed before any evidence.
         covariance_CC: covariance of the logarithms before any evidence: what two variances have in common.
     """
-    root_C = np.sqrt(freedom_C / 2)
-    scaled_CC = root_C[:, None] * covariance_CC
-    gain_CC = np.linalg.solve(np.eye(len(root_C)) + scaled_CC * root_C, scaled_CC)
-    mean_C = math.log(believed) + gain_CC.T @ (root_C * (log_C - math.log(believed)))
-    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_CC.T @ gain_CC)
+    known_k = np.flatnonzero(freedom_C)
+    root_k = np.sqrt(freedom_C[known_k] / 2)
+    scaled_kC = root_k[:, None] * covariance_CC[known_k]
+    gain_kC = np.linalg.solve(np.eye(len(root_k)) + scaled_kC[:, known_k] * root_k, scaled_kC)
+    mean_C = math.log(believed) + gain_kC.T @ (root_k * (log_C[known_k] - math.log(believed)))
+    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_kC.T @ gain_kC)
 
 
 def scaled(value: float, error: float) -> tuple[float, float]:

@@ -234,6 +234,13 @@ def test_the_caption_says_what_is_not_known():
     assert "Nothing was timed." in render([SKIPPED], format="md")
 
 
+def test_the_caption_says_where_no_alarm_is_possible():
+    few = [dataclasses.replace(row, aa_low=None, aa_high=None) for row in (BASELINE, FAST)]
+    text = render(few, format="md")
+    assert "No alarm is possible: fewer than three blocks held the baseline's second copy." in text
+    assert "truly 1" not in text
+
+
 def test_one_unit_for_a_column_and_for_the_groups_of_a_task():
     large = timed("crnn/torch/native/raw/pytorch/cpu/b8t2", 250.0, 1.0, None)
     text = render([timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 0.75, 0.5, "faster"), BASELINE, large], format="md")
