@@ -273,7 +273,7 @@ def test_between_a_cell_and_the_baseline_is_its_ratio() -> None:
 
 
 def test_between_cells_that_were_never_compared() -> None:
-    found = fit(baseline(), one=cell(x=1), other=cell(a=1))
+    found = fit(baseline(a=1000, b=2000, c=1000), one=cell(x=1), other=cell(a=1))
     assert (found.between("one", "other").ratio, found.between("one", "other").num_launches) == (None, 0)
     assert found.between("other", "one").effect is None
     assert found.between("one", "other").control is not None

@@ -225,7 +225,7 @@ def test_the_caption_says_what_is_known_of_the_lost_metric():
 
 def test_the_caption_says_what_is_not_known():
     alone = dataclasses.replace(SLOW, num_launches=1)
-    assert "The baseline is not among these rows. The baseline's second copy" in render([alone], format="md")
+    assert "The baseline is not among these rows. No alarm is possible" in render([alone], format="md")
     text = render([dataclasses.replace(alone, ratio=None)], format="md")
     assert (
         "The baseline was not timed. The baseline's second copy over its first, truly 1: not measured. 1 launch of"
