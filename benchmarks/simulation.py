@@ -34,7 +34,7 @@ SLOWED = 0.05
 """Share of bursts that a neighbour slows, by 20 % on average."""
 SLOW_LAUNCH = math.log(1.2)
 """How much slower a slow launch is, on the log scale."""
-ROUNDS = 3
+ROUNDS = 16
 """Rounds that a race counts as where it drifts or jumps over its whole time."""
 JUMP = math.log(1.15)
 """How much slower half of the programs become where the machine jumps, on the log scale."""

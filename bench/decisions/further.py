@@ -44,7 +44,8 @@ def further(measurements: Measurements, contenders: Sequence[Row], race: Selecti
     open_to, more = [fastest], 0
     for row in others:
         found = measurements.between(fastest.cell, row.cell)
-        if found is not None and found.effect and _is_within(found, race.alpha, tolerance):
+        is_sure = found is not None and found.effect and _is_within(found, race.alpha, tolerance)
+        if is_sure and row.num_launches >= selection.LEAST_LAUNCHES:
             continue
         open_to.append(row)
         needed = _needed(found, race.alpha, tolerance)
@@ -53,7 +54,7 @@ def further(measurements: Measurements, contenders: Sequence[Row], race: Selecti
         more = max(more, needed - (found.num_launches if found else 0))
     # A cell that has them already is not launched again, and what counts is what they run side by side.
     most = max(row.num_launches for row in open_to)
-    return Further(cells=tuple(row.cell for row in open_to), launches=most + more)
+    return Further(cells=tuple(row.cell for row in open_to), launches=max(most + more, selection.LEAST_LAUNCHES))
 
 
 def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:

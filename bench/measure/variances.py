@@ -142,38 +142,59 @@ def hierarchical(log_C: np.ndarray, freedom_C: np.ndarray, *, believed: float, c
         believed: the variance that is believed before any evidence.
         covariance_CC: covariance of the logarithms before any evidence: what two variances have in common.
     """
-    root_C = np.sqrt(freedom_C / 2)
-    scaled_CC = root_C[:, None] * covariance_CC
-    gain_CC = np.linalg.solve(np.eye(len(root_C)) + scaled_CC * root_C, scaled_CC)
-    mean_C = math.log(believed) + gain_CC.T @ (root_C * (log_C - math.log(believed)))
-    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_CC.T @ gain_CC)
+    known_k = np.flatnonzero(freedom_C)
+    root_k = np.sqrt(freedom_C[known_k] / 2)
+    scaled_kC = root_k[:, None] * covariance_CC[known_k]
+    gain_kC = np.linalg.solve(np.eye(len(root_k)) + scaled_kC[:, known_k] * root_k, scaled_kC)
+    mean_C = math.log(believed) + gain_kC.T @ (root_k * (log_C[known_k] - math.log(believed)))
+    return Logarithms(mean_C=mean_C, covariance_CC=covariance_CC - scaled_kC.T @ gain_kC)
 
 
 def scaled(value: float, error: float) -> tuple[float, float]:
-    """The scaled inverse chi-squared distribution whose logarithm has a given mean and variance.
+    """Student's distribution for an effect whose variance is known but for an error.
 
-    An effect with such a variance is Student's. For small errors the degrees of freedom are 2 over the error, and the
-    scale is the value; but the logarithm of a chi-squared variable is skewed, and few degrees of freedom are more than
-    that: 2.9 for an error of 1. Source: Smyth 2004, doi 10.2202/1544-6115.1027, section 6.2.
+    The logarithm of the variance is normal, so the effect is a mixture of normals; Student's distribution has its
+    quantiles at both `LEVELS`. For small errors the degrees of freedom are 2 over the error, and the scale is the
+    value. For larger ones that would be far too wide: an error of 1 is worth 4.5 degrees of freedom.
 
     Args:
-        value: exponential of the mean.
-        error: variance of the logarithm.
+        value: exponential of the mean of the logarithm of the variance.
+        error: variance of this logarithm.
 
     Returns:
-        The scale, which is a variance, and the degrees of freedom.
+        The square of the scale, and the degrees of freedom.
     """
-    error_K, half_K, factor_K = _inverse_chi_squared()
+    error_K, freedom_K, scale_K = _mixtures()
     log = math.log(max(error, LEAST_ERROR))
-    half = math.exp(float(np.interp(log, error_K, half_K)))
-    return value * math.exp(float(np.interp(log, error_K, factor_K))), 2 * half
+    return value * math.exp(float(np.interp(log, error_K, scale_K))), math.exp(
+        float(np.interp(log, error_K, freedom_K))
+    )
 
 
 @functools.cache
-def _inverse_chi_squared() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By the logarithm of the error, in order: logarithms of half of the degrees of freedom and of the scale."""
-    half_K = np.logspace(9, -1.3, 1000)
-    return np.log(special.polygamma(1, half_K)), np.log(half_K), special.digamma(half_K) - np.log(half_K)
+def _mixtures() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By the logarithm of the error, in order: logarithms of the degrees of freedom and of the square of the scale."""
+    error_K = np.geomspace(1e-3, 60, 80)
+    node_Y, weight_Y = np.polynomial.hermite_e.hermegauss(80)
+    sd_KY = np.exp(np.sqrt(error_K)[:, None] * node_Y / 2)
+    squares = []
+    for level in LEVELS:
+        low_K, high_K = np.zeros(len(error_K)), np.full(len(error_K), 60.0)  # of the logarithm of the quantile
+        for _ in range(60):
+            middle_K = (low_K + high_K) / 2
+            beyond_K = 2 * special.ndtr(-np.exp(middle_K)[:, None] / sd_KY) @ weight_Y / weight_Y.sum()
+            low_K, high_K = np.where(beyond_K > level, middle_K, low_K), np.where(beyond_K > level, high_K, middle_K)
+        squares.append(2 * low_K)
+    ratio_K, freedom_K, quantile_K = _ratios()
+    ratios = squares[1] - squares[0]
+    freedoms, quantiles = (np.interp(ratios, ratio_K, values_K) for values_K in (freedom_K, quantile_K))
+    # Below the smallest error of the table, both follow from the rule for small errors.
+    small = np.log(LEAST_ERROR)
+    logs = (np.log(error_K), np.log(freedoms), squares[0] - 2 * np.log(quantiles))
+    known, freedom, scale = (
+        np.concatenate([[first], log_K]) for first, log_K in zip((small, math.log(2) - small, 0.0), logs, strict=True)
+    )
+    return known, freedom, scale
 
 
 def together(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:

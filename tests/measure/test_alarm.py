@@ -52,6 +52,6 @@ def test_change_does_not_widen_its_own_interval() -> None:
 
 @pytest.mark.parametrize("num_blocks", [3, 5])
 def test_planted_shift_of_a_tenth_raises_the_alarm_and_nothing_does_not(num_blocks: int) -> None:
-    alarms = {shift: sum(is_alarm(control(num_blocks, shift, seed=seed)) for seed in range(40)) for shift in (0.0, 0.1)}
-    assert alarms[0.0] <= 3
-    assert alarms[0.1] >= 36
+    alarms = {shift: sum(is_alarm(control(num_blocks, shift, seed=seed)) for seed in range(20)) for shift in (0.0, 0.1)}
+    assert alarms[0.0] <= 2
+    assert alarms[0.1] >= 18

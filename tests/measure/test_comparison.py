@@ -192,18 +192,14 @@ def test_reference_is_the_mean_of_both_copies() -> None:
 
 
 def test_control_is_the_second_copy_over_the_first() -> None:
-    """Block b lost its second copy, and block c its first."""
-    lines = [
-        launch("a", REFERENCE, 1000),
-        launch("a", CONTROL, 1010),
-        launch("b", REFERENCE, 7),
-        launch("c", CONTROL, 7),
-    ]
-    found = fit(lines).control
+    """Block d lost its second copy, and block e its first; the error is that of the three others."""
+    lines = [launch(block, role, ns) for block in "abc" for role, ns in ((REFERENCE, 1000), (CONTROL, 1010))]
+    lost = [launch("d", REFERENCE, 7), launch("e", CONTROL, 7)]
+    found = fit([*lines, *lost]).control
     assert found is not None
     assert found.value == pytest.approx(math.log(1.01))
-    assert found.error == pytest.approx(LAUNCH * math.sqrt(2), rel=1e-3)
-    assert fit(lines[2:]).control is None
+    assert found.error == pytest.approx(LAUNCH * math.sqrt(2 / 3), rel=1e-3)
+    assert fit([*lines[2:], *lost]).control is None, "two blocks"
 
 
 def test_control_of_many_blocks_has_a_smaller_error() -> None:
@@ -222,7 +218,7 @@ def test_launches_of_a_restless_baseline_widen_every_ratio() -> None:
     ]
     assert found[0].effect is not None
     assert found[1].effect is not None
-    assert found[1].effect.error > 1.3 * found[0].effect.error
+    assert found[1].effect.half_width() > 1.3 * found[0].effect.half_width()
     assert found[1].verdict(0.02) == "undecided"
 
 
@@ -277,7 +273,7 @@ def test_between_a_cell_and_the_baseline_is_its_ratio() -> None:
 
 
 def test_between_cells_that_were_never_compared() -> None:
-    found = fit(baseline(), one=cell(x=1), other=cell(a=1))
+    found = fit(baseline(a=1000, b=2000, c=1000), one=cell(x=1), other=cell(a=1))
     assert (found.between("one", "other").ratio, found.between("one", "other").num_launches) == (None, 0)
     assert found.between("other", "one").effect is None
     assert found.between("one", "other").control is not None

@@ -115,10 +115,18 @@ def test_intervals_hold_an_effect_whose_variance_is_as_unsure_as_that(error: flo
     )
 
 
-def test_scale_and_degrees_of_freedom_have_the_mean_and_error_of_the_logarithm() -> None:
-    scale, freedom = scaled(0.04, 1.5)
-    logs = np.log(scale * freedom / np.random.default_rng(4).chisquare(freedom, size=200_000))
-    assert logs.mean() == pytest.approx(math.log(0.04), abs=0.02)
-    assert logs.var() == pytest.approx(1.5, rel=0.03)
+@pytest.mark.parametrize("error", [0.5, 3.0])
+def test_the_tails_are_those_of_the_mixture(error: float) -> None:
+    """Satterthwaite's degrees of freedom would ask for intervals that are many times as wide."""
+    random = np.random.default_rng(4)
+    scale, freedom = scaled(0.04, error)
+    effects = random.normal(size=400_000) * 0.2 * np.exp(random.normal(size=400_000) * math.sqrt(error) / 2)
+    limit = special.stdtrit(freedom, 1 - 0.005 / 2) * math.sqrt(scale)
+    assert np.mean(np.abs(effects) > limit) == pytest.approx(0.005, rel=0.1)
+    assert limit < special.stdtrit(2 / error, 1 - 0.005 / 2) * 0.2
+
+
+def test_a_variance_that_is_known_makes_a_normal_effect() -> None:
     assert scaled(0.04, 0.0)[0] == pytest.approx(0.04)
-    assert scaled(0.04, 0.001)[1] == pytest.approx(2000, rel=0.01)
+    assert scaled(0.04, 0.0)[1] > 1e6
+    assert scaled(0.04, 0.01)[1] == pytest.approx(200, rel=0.1)

@@ -72,7 +72,9 @@ def test_note_of_the_steps_stands_beside_the_warning_of_the_runtime() -> None:
 
 
 def test_ratio_and_verdict() -> None:
-    row = rows(baseline(), record(HALVE, launch("a", CELL, 500), launch("b", CELL, 1000)))[HALVE]
+    blocks = {"a": 1000, "b": 2000, "c": 1000}
+    cells = [launch(block, CELL, ns // 2) for block, ns in blocks.items()]
+    row = rows(baseline(**blocks), record(HALVE, *cells))[HALVE]
     assert row.ratio == pytest.approx(0.5, rel=1e-2)
     assert row.ratio_low is not None
     assert row.ratio_high is not None
@@ -87,11 +89,18 @@ def test_ratio_and_verdict() -> None:
 
 
 def test_control_is_the_second_copy_over_the_first() -> None:
-    lines = [launch(block, role, ns) for block in "ab" for role, ns in ((REFERENCE, 1000), (CONTROL, 1100))]
+    lines = [launch(block, role, ns) for block in "abc" for role, ns in ((REFERENCE, 1000), (CONTROL, 1100))]
     row = rows(record(BASELINE, *lines), record(HALVE, launch("a", CELL, 500)))[HALVE]
     assert row.aa_low is not None
     assert row.aa_high is not None
     assert row.aa_low * row.aa_high == pytest.approx((1101 / 1001) ** 2)
+
+
+def test_below_three_blocks_there_is_no_control() -> None:
+    lines = [launch(block, role, ns) for block in "ab" for role, ns in ((REFERENCE, 1000), (CONTROL, 1100))]
+    row = rows(record(BASELINE, *lines), record(HALVE, launch("a", CELL, 500)))[HALVE]
+    assert row.ratio is not None
+    assert (row.aa_low, row.aa_high) == (None, None)
 
 
 @pytest.mark.parametrize("others", [0, 4])
@@ -120,12 +129,12 @@ def test_verdicts_are_corrected_for_the_number_of_rows(others: int) -> None:
 
 
 def test_baseline_row_is_one_by_definition() -> None:
-    row = rows(baseline())[BASELINE]
+    row = rows(baseline(a=1000, b=1000, c=1000))[BASELINE]
     assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict, row.q_value) == (1.0, 1.0, 1.0, None, None)
     assert row.aa_low is not None
     assert row.aa_high is not None
     assert 0.9 < row.aa_low < 1 < row.aa_high
-    assert row.num_launches == 4
+    assert row.num_launches == 6
     assert row.same_as is None
 
 

@@ -225,13 +225,20 @@ def test_the_caption_says_what_is_known_of_the_lost_metric():
 
 def test_the_caption_says_what_is_not_known():
     alone = dataclasses.replace(SLOW, num_launches=1)
-    assert "The baseline is not among these rows. The baseline's second copy" in render([alone], format="md")
+    assert "The baseline is not among these rows. No alarm is possible" in render([alone], format="md")
     text = render([dataclasses.replace(alone, ratio=None)], format="md")
     assert (
         "The baseline was not timed. The baseline's second copy over its first, truly 1: not measured. 1 launch of"
         in text
     )
     assert "Nothing was timed." in render([SKIPPED], format="md")
+
+
+def test_the_caption_says_where_no_alarm_is_possible():
+    few = [dataclasses.replace(row, aa_low=None, aa_high=None) for row in (BASELINE, FAST)]
+    text = render(few, format="md")
+    assert "No alarm is possible: fewer than three blocks held the baseline's second copy." in text
+    assert "truly 1" not in text
 
 
 def test_one_unit_for_a_column_and_for_the_groups_of_a_task():
