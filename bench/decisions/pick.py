@@ -51,7 +51,8 @@ class Choice:
         group: all rows of the request.
         tolerance: largest share by which a winner may be slower than the fastest cell that qualifies.
         qualified: the rows that meet the constraints, and those that do not.
-        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`.
+        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`; one
+            row of each set of twins.
         contenders: qualified rows that were not shown to be slower than the fastest row by more than the tolerance, the
             fastest first; one row of each set of twins.
         twins: by path of a cell that qualifies and stands for its twins, their paths; see `bench.decisions.twins`.
@@ -145,7 +146,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         group=group,
         tolerance=tolerance,
         qualified=found,
-        front=_front(found.rows, shipped),
+        front=_front([row for row in found.rows if row.cell in alike or row is shipped], shipped),
         contenders=tuple(contenders),
         twins=alike,
         shipped=shipped,
