@@ -25,7 +25,11 @@ VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 @contextmanager
 def observer(
-    console: terminal.Console, rows: Callable[[], list[Row]] | None = None, *, every_s: float = EVERY_S
+    console: terminal.Console,
+    rows: Callable[[], list[Row]] | None = None,
+    *,
+    every_s: float = EVERY_S,
+    busy: Callable[[], str | None] = lambda: None,
 ) -> Iterator[Watch]:
     """An observer of a sweep that prints on a console: one line that is rewritten where the console is a terminal.
 
@@ -35,12 +39,13 @@ def observer(
             table. None for a short run, whose table follows soon: without a table, and without lines about cells that
             went wrong, which are counted.
         every_s: least time between two lines where the console is no terminal.
+        busy: asked before the first cell is measured what to say of a machine that others use; None for nothing.
     """
     if not console.is_terminal:
-        yield Watch(console, every_s, tells_failures=rows is not None, rows=rows)
+        yield Watch(console, every_s, tells_failures=rows is not None, rows=rows, busy=busy)
         return
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        yield LiveWatch(console, live, rows)
+        yield LiveWatch(console, live, rows, busy)
 
 
 class Watch:
@@ -52,6 +57,7 @@ class Watch:
         tells_failures: whether cells that went wrong have lines, or are counted.
         name: of the sweep, where lines of several are printed.
         rows: returns the rows as they are stored now, for a first table; None for none.
+        busy: see `observer`.
     """
 
     def __init__(
@@ -62,8 +68,10 @@ class Watch:
         tells_failures: bool = True,
         name: str | None = None,
         rows: Callable[[], list[Row]] | None = None,
+        busy: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._console = console
+        self._busy = busy
         self._rows = rows
         self._name = name
         self._every_s = every_s
@@ -81,6 +89,10 @@ class Watch:
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
         self._stage, self._total, self._done = name, total, 0
+        if name == "measure":
+            said, self._busy = self._busy(), lambda: None
+            if said is not None:
+                self._console.print(terminal.line(said), soft_wrap=True)
         self._changed(f"{VERBS[name]} {_count(total, 'cell')}", must_tell=True)
 
     def cell(self, cell: Cell, outcome: str) -> None:
@@ -136,8 +148,14 @@ class Watch:
 class LiveWatch(Watch):
     """Redraws a status line, and the table of results below it if there is to be one."""
 
-    def __init__(self, console: terminal.Console, live: Live, rows: Callable[[], list[Row]] | None) -> None:
-        super().__init__(console, tells_failures=rows is not None, rows=rows)
+    def __init__(
+        self,
+        console: terminal.Console,
+        live: Live,
+        rows: Callable[[], list[Row]] | None,
+        busy: Callable[[], str | None],
+    ) -> None:
+        super().__init__(console, tells_failures=rows is not None, rows=rows, busy=busy)
         self._live = live
         self._table: RenderableType = ""
 

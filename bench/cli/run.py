@@ -172,8 +172,7 @@ def run(
         stores = [store := KeepingStore(results, machine.name(), stopping)]
         rows = None if model else lambda: stored(store).of(cells)
         try:
-            options.say_notes(filter(None, [machine.busy()]))
-            with progress.observer(Console(stderr=True), rows) as observer:
+            with progress.observer(Console(stderr=True), rows, busy=machine.busy) as observer:
                 sweep_here = Sweep(store, settings, observer)
                 sweep_here.run(cells)
         except Stopped:

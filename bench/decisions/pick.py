@@ -35,6 +35,8 @@ from bench.records.rows import Row
 WINNER, KEEP, NONE = "winner", "keep", "none"
 WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
+ALIKE = 0.1
+"""Share by which a file or a process may be larger than the smallest and count as small: less is worth no step."""
 NOISE = (WITHIN, 0.01, 0.05, 0.001)
 """Differences that count as none on the front: shares of the latency, of the size of the file and of the memory, and of
 the metric that is lost."""
@@ -49,7 +51,8 @@ class Choice:
         group: all rows of the request.
         tolerance: largest share by which a winner may be slower than the fastest cell that qualifies.
         qualified: the rows that meet the constraints, and those that do not.
-        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`.
+        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`; one
+            row of each set of twins.
         contenders: qualified rows that were not shown to be slower than the fastest row by more than the tolerance, the
             fastest first; one row of each set of twins.
         twins: by path of a cell that qualifies and stands for its twins, their paths; see `bench.decisions.twins`.
@@ -143,7 +146,7 @@ def choose(measurements: Measurements, rows: Sequence[Row], constraints: Constra
         group=group,
         tolerance=tolerance,
         qualified=found,
-        front=_front(found.rows, shipped),
+        front=_front([row for row in found.rows if row.cell in alike or row is shipped], shipped),
         contenders=tuple(contenders),
         twins=alike,
         shipped=shipped,
@@ -252,10 +255,9 @@ def _front(rows: Sequence[Row], shipped: Row | None) -> tuple[Row, ...]:
 
 
 def _preferred(good: Sequence[Row]) -> Row:
-    """Of cells that are as good: of the smallest file, then of the least memory, each but for noise; the simplest."""
-    _, of_size, of_memory, _ = NOISE
-    for key, noise in (("size_bytes", of_size), ("peak_rss_bytes", of_memory)):
+    """Of cells that are as good, the simplest of the smallest files and of these of the least memory, up to `ALIKE`."""
+    for key in ("size_bytes", "peak_rss_bytes"):
         values = {row.cell: math.inf if (value := getattr(row, key)) is None else value for row in good}
         least = min(values.values())
-        good = [row for row in good if values[row.cell] <= least * (1 + noise)]
+        good = [row for row in good if values[row.cell] <= least * (1 + ALIKE)]
     return min(good, key=lambda row: twins.simplicity(row.cell))

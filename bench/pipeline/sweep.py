@@ -97,6 +97,7 @@ class Sweep:
         self._records: dict[str, Record] = {}
         self._to_reset: set[str] = set()
         self._ledgers: dict[str, Ledger] = {}
+        self._contenders: set[str] = set()
         self._measured_s = 0.0
         self.left_out: list[Cell] = []
 
@@ -150,8 +151,9 @@ class Sweep:
         limit = self._options.max_metric_loss
         values = {value.key: value for value in verified}
         done: set[str] = set()
-        while wanted := (every := contenders.of(groups, values, limit)) - done:
-            num_lossy = contenders.most_lossy([values[key] for key in every])
+        while wanted := (now := contenders.of(groups, values, limit)) - done:
+            self._contenders |= now  # those that did not keep the metric have had their share of the error
+            num_lossy = contenders.most_lossy([values[key] for key in self._contenders])
             alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
             for is_lossy in (False, True):
                 until = Until(limit=limit, alpha=metric_loss.ALPHA / (num_lossy if is_lossy else 1))

@@ -94,7 +94,7 @@ def _lost(row: Row) -> Iterator[str]:
     lost = row.metric_loss or 0.0
     if abs(lost) >= LEAST_LOSS:
         yield f"{100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'}"
-    if row.metric_loss_high is not None:
+    if row.metric_loss_high:
         yield f"at most {100 * row.metric_loss_high:.2g} % worse"
     elif row.metric_loss_note:
         yield f"no bound: {row.metric_loss_note}"

@@ -13,6 +13,7 @@ from rich.console import Console
 from bench.api.cell import Cell
 from bench.cli import main, options, progress
 from bench.decisions import deployment
+from bench.measure import machine
 from bench.measure.rounds import Progress
 from bench.tasks import formats
 from support import records as made
@@ -73,6 +74,28 @@ def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None
     assert lines[0].endswith(f"; {stage}")
     assert lines[2].endswith(new)
     assert lines[3].endswith(f"; {stored}")
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_busy_machine_is_told_of_once_before_cells_are_measured(is_terminal: bool) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=is_terminal, width=200, color_system=None)
+    with progress.observer(console, busy=lambda: "this machine is busy") as watch:
+        watch.stage("prepare", 1)
+        assert "busy" not in file.getvalue()
+        for _ in range(2):
+            watch.stage("measure", 1)
+    assert file.getvalue().count("this machine is busy") == 1
+
+
+def test_a_machine_is_busy_by_its_load_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "num_cores", lambda: 2)
+    for load, is_busy in ((20.0, True), (6.0, False), (None, False)):
+        monkeypatch.setattr(machine, "state", lambda load=load: machine.State(load_1m=load, available_bytes=1))
+        said = machine.busy()
+        assert (said is not None) == is_busy
+    monkeypatch.setattr(machine, "state", lambda: machine.State(load_1m=20.0, available_bytes=1))
+    assert (machine.busy() or "").startswith("this machine is busy: a load of 20 on 2 cores; ")
 
 
 @pytest.mark.parametrize(("is_terminal", "lines"), [(False, 1), (True, 2)])
