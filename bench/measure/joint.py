@@ -27,6 +27,7 @@ from bench.measure.variances import Evidence, Variance
 
 MAX_STEPS = 40
 CONVERGED = 0.02  # largest relative change of a variance in a step
+LEAST_SHARE = 0.2  # of the information to be expected, where launches agree better than their variance lets expect
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
 KINDS = (STATE, OWN, JOLT, PLACE)
@@ -225,7 +226,9 @@ class Joint:
         freedom_C = information_C * self.variances**2
         knows_C = freedom_C > variances.LEAST_FREEDOM
         surprise_C = np.divide(score_C * self.variances, freedom_C, out=np.zeros_like(score_C), where=knows_C)
-        return np.log(self.variances) + surprise_C, np.where(knows_C, freedom_C, 0.0)
+        # Launches that happen to agree tell less than is to be expected: the observed information is less.
+        share_C = np.clip(1 + surprise_C, LEAST_SHARE, 1.0)
+        return np.log(self.variances) + surprise_C / share_C, np.where(knows_C, freedom_C * share_C, 0.0)
 
     def _draw_launch_variances(self, log_C: np.ndarray, freedom_C: np.ndarray) -> None:
         """Estimate each cell's variance across launches, drawn towards those of its request and of its program."""
