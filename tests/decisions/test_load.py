@@ -229,7 +229,7 @@ def test_a_plan_is_told_by_pick_and_kept_with_the_deployment(monkeypatch: pytest
     assert kept["highest_rate"]["value"] == pytest.approx(250, rel=0.02)  # type: ignore[index]
     assert kept["bound"] == {"statistic": P99, "most_ns": 20_000_000}
     rows = assemble.rows({path: made.baseline(path, a=1) for path in (SLOW, FAST, FAST.replace("fast", "other"))})
-    text = pick_report.services(SimpleNamespace(qualified=rows), plan)  # type: ignore[arg-type]
+    text = pick_report.services(SimpleNamespace(qualified=SimpleNamespace(rows=rows)), plan)  # type: ignore[arg-type]
     *_, first, second, _ = text.splitlines()
     assert first.split("  ")[0] == "null/native/fast/null/cpu"
     assert [part.strip() for part in first.split("  ") if part][1] == "2 instances x 1 thread, batch <= 4"

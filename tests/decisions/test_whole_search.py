@@ -24,6 +24,7 @@ from bench.records.metric_loss import Lost
 from support.searches import BASE, made, row, tried
 
 REQUEST = ("net", 1, 1)
+FREE = SimpleNamespace(variant=SimpleNamespace(freezes=False))
 FIXED = Cell.from_path("net/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t1")
 PLAIN = dataclasses.replace(BASE, task="net")
 QUIET, MIDDLE, NOISY = ("d", "f", "f"), ("s", "f", "f"), ("s", "s", "f")
@@ -65,7 +66,7 @@ class Bed:
         ]
         one = SimpleNamespace(design=made(), outcome=outcome)
         monkeypatch.setattr(whole.search, "run", lambda *_: [one])
-        monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": None})
+        monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": FREE})
         monkeypatch.setattr(confirm.prepare, "skip_reason", lambda _: None)
 
     def _run(self, cells: Sequence[Cell]) -> None:
