@@ -81,7 +81,7 @@ def obtain(key: str, file_name: str, make: Callable[[Path], dict[str, Any]]) -> 
     return place / file_name, entry
 
 
-def found(key: str, file_name: str) -> dict[str, Any] | None:
+def entry_of(key: str, file_name: str) -> dict[str, Any] | None:
     """The entry of a key's file; None where the cache does not have it."""
     return _read(folder() / key, file_name)
 

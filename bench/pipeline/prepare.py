@@ -145,7 +145,7 @@ def _made(
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
-        if (refused := cache.found(refusal, REFUSAL)) is not None:
+        if (refused := cache.entry_of(refusal, REFUSAL)) is not None:
             raise RefusedError(refused["reason"])
         try:
             taken_ns, facts = clock.time_call(

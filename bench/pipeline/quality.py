@@ -113,9 +113,8 @@ def _figures(
         own = beside = dict.fromkeys(own, 0.0)  # although a part may be too few samples for a metric, which is then NaN
     changes = {name: value - beside[name] for name, value in own.items()}
     for name, change in changes.items():
-        if (
-            change != 0 and name != task.metric_name
-        ):  # it may be no mean over samples, as a score of rare classes is not
+        # It may be no mean over samples, as a score of rare classes is not.
+        if change != 0 and name != task.metric_name:
             changes[name] = math.nan
     return loss, {name: _known(part.metrics.get(name)) + change for name, change in changes.items()}
 

@@ -184,3 +184,20 @@ def test_digest_of_files_depends_on_names_and_contents_not_on_order(tmp_path: Pa
     assert cache.digest_files([one, two]) != digest
     two.write_text("2")
     assert cache.digest_files([one, two.rename(tmp_path / "three")]) != digest
+
+
+def test_a_file_that_stays_is_hashed_once_and_again_when_it_changes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Maker()
+    path, _ = cache.obtain(KEY, FILE, make)
+    monkeypatch.setattr(cache, "SETTLED_S", -1.0)  # the file counts as old
+    hashed: list[Path] = []
+    digest = cache.file_digest
+    monkeypatch.setattr(cache, "file_digest", lambda path: hashed.append(path) or digest(path))
+    for _ in range(3):
+        cache.obtain(KEY, FILE, make)
+    assert (hashed, make.num_calls) == ([path], 1)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    cache.obtain(KEY, FILE, make)
+    assert make.num_calls == 2, "what changed is not the entry's file"

@@ -15,7 +15,7 @@ import pytest
 from bench.api import Variant, cache, loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.api.errors import ArtifactError
+from bench.api.errors import ArtifactError, ChildError, RefusedError
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, provenance
 from bench.plugins import catalog
@@ -272,3 +272,19 @@ def test_limits() -> None:
     assert usual == Limits(memory_bytes=usual.memory_bytes)
     assert usual.memory_bytes is not None
     assert usual.memory_bytes > 2**20
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_refusal_is_kept_as_a_file_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def refuse(*_: object, **__: object) -> None:
+        calls.append("transform")
+        raise ChildError("refused", "nothing to do")
+
+    make("raw")
+    monkeypatch.setattr(prepare, "ask_once", refuse)
+    for _ in range(2):  # as in two runs, which share no steps that failed
+        with pytest.raises(RefusedError, match=r"^rounds-double: nothing to do$"):
+            make("rounds-double")
+    assert calls == ["transform"]
