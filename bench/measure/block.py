@@ -80,6 +80,7 @@ class Method:
         launch_sd: the belief how far launches of one cell lie apart that have no noise within them, as the standard
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
+        is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
     """
 
     min_passes: int = 5
@@ -87,6 +88,7 @@ class Method:
     max_s: float = 20.0
     launch_sd: float = 0.012
     max_lost_share: float = 0.05
+    is_brief: bool = False
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
 
@@ -315,10 +317,11 @@ class _Block:
         raise AssertionError
 
     def _best_number(self, set_up_s: float, pass_s: float) -> float:
-        """See `passes.best_number`."""
+        """The number of passes after which further launches tell more: see `passes.best_number`."""
         pass_sd = passes.pass_sd(np.array([seat.parts[-1].medians_ns for seat in self._seats]))
         launch_sd = self._method.launch_sd
-        return passes.best_number(set_up_s=set_up_s, pass_s=pass_s, pass_sd=pass_sd, launch_sd=launch_sd)
+        best = passes.best_number(set_up_s=set_up_s, pass_s=pass_s, pass_sd=pass_sd, launch_sd=launch_sd)
+        return min(best, passes.brief_number(pass_sd=pass_sd, launch_sd=launch_sd)) if self._method.is_brief else best
 
     def is_too_much(self, lost: Lost) -> bool:
         """Whether a worker lost so much time that its passes are worth a repeat."""

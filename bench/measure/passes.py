@@ -3,6 +3,9 @@
 After n passes a launch's level has the variance `launch_sd`^2 + `pass_sd`^2 / n, and the block has taken `set_up_s` + n
 `pass_s`. The product of both, the variance that a second of measuring leaves, is least at `best_number`.
 Source: Cochran, Sampling Techniques, 3rd edition, 1977, section 10.6, optimum subsampling in two stages.
+
+The first launch of a cell is to tell whether the cell may be the fastest. So it has no more passes than make their noise
+small beside that between launches: see `brief_number`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ def best_number(*, set_up_s: float, pass_s: float, pass_sd: float, launch_sd: fl
         launch_sd: standard deviation of the logarithms of launches that have no noise within them.
     """
     return math.sqrt(set_up_s / pass_s) * pass_sd / launch_sd
+
+
+def brief_number(*, pass_sd: float, launch_sd: float) -> float:
+    """The number of passes whose mean has a quarter of the variance of a launch."""
+    return 4 * (pass_sd / launch_sd) ** 2
 
 
 def pass_sd(passes_LP: np.ndarray) -> float:

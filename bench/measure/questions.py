@@ -24,10 +24,8 @@ from bench.measure.selection import LEAST_LAUNCHES, highest, is_known, lowest, s
 from bench.measure.stats import Effect
 
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
-URGENCY = {BEST: 3.0, VERDICT: 2.0, WITHIN: 1.0, GAIN: 0.5}
-"""The order of questions whose answers are equally near."""
-FAR = 1_000_000
-"""Launches that a question counts as needing where the allowed launches are not expected to answer it."""
+RANKS = {BEST: 3, VERDICT: 2, WITHIN: 1, GAIN: 1}
+"""The order of questions that may be answered: a decision first, then verdicts, then details."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,9 +75,12 @@ class Question:
     launches: int | None
 
     @property
-    def urgency(self) -> float:
-        """The larger, the sooner the question is worth a launch: answers that are near come first."""
-        return URGENCY[self.kind] / (self.launches or FAR)
+    def urgency(self) -> tuple[float, float]:
+        """The larger, the sooner the question is worth a launch: its rank, and how near the answer is.
+
+        A question that the allowed launches are not expected to answer comes after all others.
+        """
+        return (RANKS[self.kind], 1 / self.launches) if self.launches else (0, RANKS[self.kind])
 
 
 def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> list[list[Question]]:

@@ -26,6 +26,8 @@ from bench.measure.questions import Contest, Question
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
 FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
+BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed
+FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
@@ -52,10 +54,10 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Need:
-    """The further launches that a cell needs, and how urgently."""
+    """The further launches that a cell needs, and how urgently: see `Question.urgency`."""
 
     launches: int = 0
-    urgency: float = 0.0
+    urgency: tuple[float, float] = (0.0, 0.0)
 
     def with_question(self, question: Question, most: int) -> _Need:
         """The need of a cell that may have `most` further launches when the question is added."""
@@ -90,7 +92,7 @@ class _Standing:
         ]
         return Progress(
             num_round=num_round,
-            num_new=sum(math.isinf(need.urgency) for needs in self.needs for need in needs.values()),
+            num_new=sum(need.urgency == FIRST for needs in self.needs for need in needs.values()),
             num_open=sum(waiting),
             num_beyond=len(waiting) - sum(waiting),
             num_cells=sum(len(group.ledgers) for group in groups),
@@ -231,7 +233,12 @@ class _Rounds:
         # A round that takes the whole budget would leave no launch for what it leaves open.
         turns = math.ceil(self._num_first / self._num_machines())
         share_s = FIRST_SHARE * self._goal.budget_s / turns
-        return dataclasses.replace(self._method, max_s=min(self._method.max_s, share_s))
+        return dataclasses.replace(
+            self._method,
+            max_s=min(self._method.max_s, share_s),
+            min_passes=min(BRIEF_PASSES, self._method.min_passes),
+            is_brief=True,
+        )
 
     def _settle(self, future: Future[Result]) -> BaseException | None:
         """Keep the result of a block that has ended; returns the error of one that was lost."""
@@ -299,7 +306,7 @@ def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) 
     for ledger in group.ledgers:
         missing = goal.min_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         if missing > 0 and not ledger.failed:
-            needs[ledger.name] = _Need(launches=missing, urgency=math.inf)
+            needs[ledger.name] = _Need(launches=missing, urgency=FIRST)
     left = {
         ledger.name: goal.max_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         for ledger in group.ledgers
@@ -313,20 +320,25 @@ def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) 
 
 
 def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list[tuple[int, list[Ledger]]]:
-    """The blocks of a round, each with the index of its group: cells without launches first, then the most urgent.
+    """The blocks of a round, each with the index of its group: those of the most urgent rank alone, the nearest first.
 
-    Groups take turns, so the launches of each are spread over the round.
+    So the contenders for a choice meet in blocks of their own. Groups take turns, so the launches of each are spread
+    over the round.
     """
+    ranks = [need.urgency[0] for needs in standing.needs for need in needs.values()]
+    if not ranks:
+        return []
+    urgent = [
+        {name: need for name, need in needs.items() if need.urgency[0] == max(ranks)} for needs in standing.needs
+    ]
     blocks = [
-        [(index, block) for block in _blocks(group, standing.needs[index], free_bytes)]
-        for index, group in enumerate(groups)
+        [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
     ]
     turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
 
-    def urgency(planned: tuple[int, list[Ledger]]) -> float:
+    def urgency(planned: tuple[int, list[Ledger]]) -> tuple[float, float]:
         index, block = planned
-        needs = standing.needs[index]
-        return max((needs[ledger.name].urgency for ledger in block), default=math.inf)
+        return max((urgent[index][ledger.name].urgency for ledger in block), default=FIRST)
 
     return sorted(turns, key=urgency, reverse=True)
 

@@ -28,6 +28,12 @@ def test_what_makes_passes_worth_more(change: dict[str, float], factor: float) -
     assert passes.best_number(**{**COSTS, **change}) == pytest.approx(25 * factor)
 
 
+@pytest.mark.parametrize(("pass_sd", "number"), [(0.012, 4), (0.036, 36), (0.003, 0.25)])
+def test_brief_launches_have_a_quarter_more_variance_than_endless_ones(pass_sd: float, number: float) -> None:
+    assert passes.brief_number(pass_sd=pass_sd, launch_sd=0.012) == pytest.approx(number)
+    assert pass_sd**2 / number == pytest.approx(0.012**2 / 4)
+
+
 def burst_medians(seed: int, *sds: float, num_passes: int) -> np.ndarray:
     """Medians of bursts in nanoseconds, (launches, passes), with a state of the machine that they share."""
     random = np.random.default_rng(seed)

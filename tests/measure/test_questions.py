@@ -74,7 +74,7 @@ def test_question_that_the_allowed_launches_cannot_answer() -> None:
     hopeless = contest({"a": 1.0}, 0.1)
     assert launches_of(hopeless, VERDICT) is None
     unlikely = Question(kind=BEST, cells=("a",), launches=None)
-    assert 0 < unlikely.urgency < Question(kind=GAIN, cells=("a",), launches=12).urgency
+    assert unlikely.urgency < Question(kind=GAIN, cells=("a",), launches=12).urgency
     # Moved by 10 %, it needs 2.71 x 10 % x sqrt(3 / n) < 9.5 % where there are 25 looks: 25 launches.
     assert launches_of(hopeless, VERDICT, most=25) == 22
     assert launches_of(hopeless, VERDICT, most=24) is None
@@ -192,10 +192,16 @@ def test_baseline_that_ran_in_every_block_may_be_a_rival() -> None:
 
 def test_answers_that_are_near_are_the_most_urgent() -> None:
     near, far = (Question(kind=VERDICT, cells=("a",), launches=launches) for launches in (1, 4))
-    assert near.urgency > far.urgency > 0
-    ranked = [Question(kind=kind, cells=("a",), launches=1).urgency for kind in (BEST, VERDICT, WITHIN, GAIN)]
-    assert ranked == sorted(ranked, reverse=True)
-    assert len(set(ranked)) == 4
+    assert near.urgency > far.urgency
+    assert Question(kind=GAIN, cells=("a",), launches=1).urgency > Question(kind=WITHIN, cells=("a",), launches=4).urgency
+
+
+def test_a_decision_comes_before_verdicts_and_these_before_details() -> None:
+    questions = [Question(kind=kind, cells=("a",), launches=9) for kind in (BEST, VERDICT, GAIN)]
+    urgencies = [question.urgency for question in questions]
+    assert urgencies == sorted(urgencies, reverse=True)
+    assert [rank for rank, _ in urgencies] == [3, 2, 1]
+    assert Question(kind=VERDICT, cells=("a",), launches=1).urgency < urgencies[0], "however near its answer is"
 
 
 def test_no_contest_no_question() -> None:

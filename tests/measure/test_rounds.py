@@ -68,6 +68,16 @@ def test_sweep_stops_by_itself(bench: Bench) -> None:
     assert (bench.reports[-1].num_open, bench.reports[-1].num_beyond, bench.reports[-1].num_new) == (0, 0, 0)
 
 
+def test_contenders_meet_in_blocks_of_their_own_before_verdicts_are_asked(bench: Bench) -> None:
+    """Of the two in front and two whose verdict is open, all of which need a second launch."""
+    bench.speeds = {"one": [500, 510, 505], "other": [501, 495, 507]}
+    bench.noisy = {"noisy", "noisier"}
+    bench.measure(group("one", "other", "noisy", "noisier", winners=("one", "other")))
+    assert sorted(bench.blocks[0]) == ["noisier", "noisy", "one", "other"]
+    assert sorted(bench.blocks[1]) == ["one", "other"]
+    assert all(bench.noisy.isdisjoint(block) or bench.noisy.issuperset(block) for block in bench.blocks[1:])
+
+
 def test_race_is_between_those_that_may_win(bench: Bench) -> None:
     """The fastest cell may not win, and the last one is far behind: both have their verdict after one launch."""
     bench.speeds = {"wrong": [100], "one": [500], "other": [501], "far": [900]}
@@ -151,7 +161,7 @@ def test_question_that_launches_hardly_answer_comes_last(bench: Bench, monkeypat
     monkeypatch.setattr(questions, "open_questions", lambda *_, **__: asked)
     bench.blocks.clear()
     bench.measure(far, near, max_launches=3)
-    assert bench.blocks == [["near"], ["far"], ["near"], ["far"]]
+    assert bench.blocks == [["near"], ["near"], ["far"], ["far"]]
     assert (bench.reports[-1].num_open, bench.reports[-1].num_beyond) == (0, 2)
 
 

@@ -58,6 +58,8 @@ class Bench:
         """Latency of each launch in turn, the last one for all later ones; 1000 for variants that are not named."""
         self.max_s: list[float] = []
         """Seconds that the passes of each block may take."""
+        self.brief: list[bool] = []
+        """Whether each block is brief."""
         self.failing: dict[str, int] = {}
         """Variants that fail, and at which of their blocks."""
         self.seconds_per_block = 10.0
@@ -78,8 +80,10 @@ class Bench:
         out_of_time: Callable[[], bool],
         repeats: Repeats,
     ) -> Result:
-        assert dataclasses.replace(method, max_s=METHOD.max_s) == METHOD
+        brief = {"is_brief": True, "min_passes": rounds.BRIEF_PASSES} if method.is_brief else {}
+        assert method == dataclasses.replace(METHOD, max_s=method.max_s, **brief)
         self.max_s.append(method.max_s)
+        self.brief.append(method.is_brief)
         self.repeats.append(repeats)
         self.now += self.seconds_per_block
         self.hours += 1
