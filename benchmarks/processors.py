@@ -19,7 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import loading
-from bench.decisions.best import MAX_METRIC_LOSS, Best, best, sources_of
+from bench.decisions.best import Best, best, sources_of
+from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import folder, machines, ranking

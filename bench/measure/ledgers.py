@@ -22,6 +22,8 @@ class Ledger:
         num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
             again.
         may_win: whether the subject may be the deployment to ship.
+        expected: the latency over the baseline's that earlier sweeps let expect, which orders first launches; 0 where
+            nothing is known.
     """
 
     subject: Subject
@@ -29,6 +31,7 @@ class Ledger:
     failed: bool = False
     num_stale: int = 0
     may_win: bool = True
+    expected: float = 0.0
 
     @property
     def name(self) -> str:

@@ -4,8 +4,8 @@ After n passes a launch's level has the variance `launch_sd`^2 + `pass_sd`^2 / n
 `pass_s`. The product of both, the variance that a second of measuring leaves, is least at `best_number`.
 Source: Cochran, Sampling Techniques, 3rd edition, 1977, section 10.6, optimum subsampling in two stages.
 
-The first launch of a cell is to tell whether the cell may be the fastest. So it has no more passes than make their noise
-small beside that between launches: see `brief_number`.
+The first launch of a cell is to tell whether the cell may be the fastest. So it has no more passes than make their
+noise small beside that between launches: see `brief_number`.
 """
 
 from __future__ import annotations

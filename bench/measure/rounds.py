@@ -328,9 +328,7 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
     ranks = [need.urgency[0] for needs in standing.needs for need in needs.values()]
     if not ranks:
         return []
-    urgent = [
-        {name: need for name, need in needs.items() if need.urgency[0] == max(ranks)} for needs in standing.needs
-    ]
+    urgent = [{name: need for name, need in needs.items() if need.urgency[0] == max(ranks)} for needs in standing.needs]
     blocks = [
         [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
     ]
@@ -344,14 +342,18 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
 
 
 def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[list[Ledger]]:
-    """The cells of a group that get a launch in random order, cut into blocks that fit the memory now free."""
+    """The cells of a group that get a launch in random order, cut into blocks that fit the memory now free.
+
+    First launches go to those first that earlier sweeps let expect to be fast, for the time may end the round.
+    """
     waiting = [ledger for ledger in group.ledgers if ledger.name in needs]
     others = [ledger for ledger in waiting if ledger is not group.baseline]
     budget = MEMORY_SHARE * free_bytes
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
     used = 0.0
-    for ledger in random.sample(others, len(others)):
+    drawn = random.sample(others, len(others))
+    for ledger in sorted(drawn, key=lambda ledger: 0.0 if ledger.launches else ledger.expected):
         is_full = blocks and (len(blocks[-1]) + 2 >= MAX_WORKERS or used + ledger.subject.rss_bytes > budget)
         if not blocks or is_full:
             blocks.append([])

@@ -20,7 +20,7 @@ from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
-from bench.pipeline import contenders, rounding, sweeps
+from bench.pipeline import contenders, expected, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
@@ -99,6 +99,7 @@ class Sweep:
         self._ledgers: dict[str, Ledger] = {}
         self._contenders: set[str] = set()
         self._measured_s = 0.0
+        self._expected: Mapping[str, float] = {}
         self.left_out: list[Cell] = []
 
     def run(self, cells: Sequence[Cell]) -> None:
@@ -112,6 +113,7 @@ class Sweep:
         reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
         baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
+        self._expected = expected.ratios(self._store.current_records())
         everything = [*cells, *extra]
         waves = [everything] if self._options.whole_split else sweeps.waves(everything)
         verified: list[Verified] = []
@@ -120,7 +122,7 @@ class Sweep:
                 if self._is_too_late(wave):
                     self.left_out += wave
                     continue
-                prepared = self._prepare(wave)
+                prepared = sorted(self._prepare(wave), key=self._expected_of)
                 self._store.point({record.cell.path: key for key, record in self._records.items()})
                 if self._options.force:
                     self._forget([value for value in prepared if value.cell not in baselines])
@@ -251,12 +253,19 @@ class Sweep:
                 ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
         return groups
 
+    def _expected_of(self, value: Prepared | Verified) -> float:
+        return self._expected.get(value.cell.path, 0.0)
+
     def _ledger(self, value: Verified) -> Ledger:
         """The ledger of a cell, which stays the same while its launches come in."""
         if value.key not in self._ledgers:
             record = self._records[value.key]
             launches = record.thread_launches if self._options.across_threads else record.launches
-            self._ledgers[value.key] = Ledger(subject=self._place.subject(value), launches=list(launches))
+            self._ledgers[value.key] = Ledger(
+                subject=self._place.subject(value),
+                launches=list(launches),
+                expected=self._expected_of(value),
+            )
         return self._ledgers[value.key]
 
     def _mark_candidates(self, group: Group, values: Mapping[Cell, Verified]) -> None:

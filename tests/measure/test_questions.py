@@ -193,7 +193,9 @@ def test_baseline_that_ran_in_every_block_may_be_a_rival() -> None:
 def test_answers_that_are_near_are_the_most_urgent() -> None:
     near, far = (Question(kind=VERDICT, cells=("a",), launches=launches) for launches in (1, 4))
     assert near.urgency > far.urgency
-    assert Question(kind=GAIN, cells=("a",), launches=1).urgency > Question(kind=WITHIN, cells=("a",), launches=4).urgency
+    assert (
+        Question(kind=GAIN, cells=("a",), launches=1).urgency > Question(kind=WITHIN, cells=("a",), launches=4).urgency
+    )
 
 
 def test_a_decision_comes_before_verdicts_and_these_before_details() -> None:

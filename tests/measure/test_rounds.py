@@ -31,6 +31,18 @@ def test_every_cell_has_an_estimate_before_any_has_a_second_launch(bench: Bench)
     assert len(order) == 60
 
 
+def test_first_launches_go_to_those_that_are_expected_to_be_fast(bench: Bench) -> None:
+    """Of 24 cells in two blocks: the second block has those that were slow elsewhere; nothing is known of one cell."""
+    cells = group(*[f"v{number:02}" for number in range(24)])
+    for number, ledger in enumerate(cells.ledgers[1:]):
+        ledger.expected = 0.0 if number == 23 else 1 + number
+    bench.noisy = {f"v{number:02}" for number in range(24)}
+    bench.measure(cells, max_launches=2)
+    assert sorted(bench.blocks[0]) == [*(f"v{number:02}" for number in range(11)), "v23"]
+    assert sorted(bench.blocks[1]) == [f"v{number:02}" for number in range(11, 23)]
+    assert sorted(bench.blocks[2]) != sorted(bench.blocks[0]), "later launches are drawn"
+
+
 def test_groups_take_turns_in_a_round(bench: Bench) -> None:
     """So the launches of each are spread over the round, and a group with more blocks does not come last."""
     bench.measure(group("a", threads=1), group("b", threads=2), min_launches=2, max_launches=2)
