@@ -5,6 +5,8 @@ different from the baseline is called faster or slower, and how often the claims
 last line of a scenario is of sweeps that choose their launches by their open questions, as `bench run` does. "Regret
 claimed" is the share of sweeps that claim a winner with a regret of at most 5 %, and "false regret" the share of these
 claims that is false.
+
+All of it takes hours; what was simulated is kept in a folder, and the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import argparse
 import collections
 import concurrent.futures
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import instrument
@@ -26,11 +31,13 @@ from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group
 from bench.measure.questions import Aims
+from bench.records.store import write_atomically
 
+ROOT = Path(__file__).parent.parent
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
-PART = 100
+PART = 50
 """Sweeps that one process simulates at a time."""
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
@@ -190,20 +197,49 @@ def failures_of(scenario: Scenario, launches: int, rates: Rates) -> list[str]:
     return [f"{where}: {name} {rates[name].share:.3f}" for name in (*low, *high)]
 
 
+def _sizes(trials: int) -> list[int]:
+    """The sweeps of each part."""
+    return [min(PART, trials - start) for start in range(0, trials, PART)]
+
+
+class Kept:
+    """Rates of parts that were simulated by the code as it is now, so that a script which was stopped goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        files = [*sorted((ROOT / "bench" / "measure").rglob("*.py")), ROOT / "benchmarks" / "simulation.py"]
+        code = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+        self._folder = folder / code
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def run(self, scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
+        """The rates of a part; see `run`."""
+        name = hashlib.sha256(repr((scenario, launches, trials, seed)).encode()).hexdigest()[:16]
+        file = self._folder / f"{name}.json"
+        if not file.exists():
+            rates = run(scenario, launches, trials, seed)
+            text = json.dumps({name: dataclasses.astuple(rate) for name, rate in rates.items()})
+            write_atomically(file, text)
+        stored = json.loads(file.read_text())
+        return {name: Rate(times=times, of=of) for name, (times, of) in stored.items()}
+
+
 def main() -> None:
     """Run all scenarios and print a line for each number of launches."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=2000, help="sweeps of each scenario and number of launches")
     parser.add_argument("--only", default="", help="scenarios whose name holds this text")
     parser.add_argument("--launches", type=int, nargs="*", default=(*LAUNCHES, RACE), help="0: as the questions ask")
+    parser.add_argument("--races", type=int, default=500, help="sweeps of each scenario that choose their launches")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--folder", type=Path, default=Path("build/coverage"), help="keeps what was simulated")
     arguments = parser.parse_args()
     failures = []
+    kept = Kept(arguments.folder)
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        sizes = [min(PART, arguments.trials - start) for start in range(0, arguments.trials, PART)]
         cases = {
             (scenario.name, launches): [
-                pool.submit(run, scenario, launches, size, (number, launches, part)) for part, size in enumerate(sizes)
+                pool.submit(kept.run, scenario, launches, size, (number, launches, part))
+                for part, size in enumerate(_sizes(arguments.trials if launches else arguments.races))
             ]
             for number, scenario in enumerate(SCENARIOS)
             if arguments.only in scenario.name
