@@ -23,6 +23,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, passes, process
 from bench.measure.at_once import on_all_cores
+from bench.measure.belief import USUAL
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.interpreter import OWN, Interpreter
@@ -86,7 +87,7 @@ class Method:
     min_passes: int = 5
     max_passes: int = 200
     max_s: float = 20.0
-    launch_sd: float = 0.012
+    launch_sd: float = USUAL.launch
     max_lost_share: float = 0.05
     is_brief: bool = False
     burst: BurstPlan = BurstPlan()

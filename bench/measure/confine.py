@@ -15,12 +15,13 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 
 
-def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
+def confine(*, parent_pid: int, memory_bytes: int | None, is_timed: bool) -> dict[str, bool]:
     """Confine this process, which must not have started a second thread yet.
 
     Args:
         parent_pid: identifier of the parent process, whose death kills this process: its keeper.
         memory_bytes: limit on private writable memory; allocations past it fail.
+        is_timed: whether it is to run before other processes: they wait while inferences are timed, and only then.
 
     Returns:
         Which of `dies_with_parent`, `memory_limited`, `no_network` and `high_priority` this system allowed.
@@ -31,7 +32,7 @@ def confine(*, parent_pid: int, memory_bytes: int | None) -> dict[str, bool]:
         "dies_with_parent": is_linux and _die_with(parent_pid),
         "memory_limited": is_linux and memory_bytes is not None and _limit_memory(memory_bytes),
         "no_network": is_linux and _leave_network(),
-        "high_priority": _come_first(),
+        "high_priority": is_timed and _come_first(),
     }
 
 

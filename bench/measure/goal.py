@@ -22,6 +22,7 @@ class Goal:
         min_launches: fewest launches of a cell.
         max_launches: most launches of a cell.
         budget_s: seconds for all measuring; None is no limit.
+        is_brief: whether the first launch of a cell is to tell no more than whether the cell may be the fastest.
     """
 
     aims: Aims = Aims()
@@ -29,6 +30,7 @@ class Goal:
     min_launches: int = 1
     max_launches: int = 16
     budget_s: float | None = None
+    is_brief: bool = False
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of launches after which the tolerance is asked about: each look may be wrong, so they are few."""

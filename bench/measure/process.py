@@ -78,6 +78,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         fcntl.fcntl(self._log, fcntl.F_SETFL, fcntl.fcntl(self._log, fcntl.F_GETFL) | os.O_APPEND)  # it may be cut
         self._scratch = Scratch()
         self._memory_bytes = memory_bytes
+        self._is_timed = modules is None
         self._buffer = bytearray()
         lifeline, self._lifeline = os.pipe()
         self._report, report = os.pipe()
@@ -108,7 +109,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
             [
                 *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(self._scratch.path)),
                 *interpreter.command("bench.measure.worker"),
-                json.dumps({"memory_bytes": self._memory_bytes}),
+                json.dumps({"memory_bytes": self._memory_bytes, "is_timed": self._is_timed}),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

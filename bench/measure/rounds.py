@@ -223,22 +223,19 @@ class _Rounds:
             names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
             begun = _Running(group=group, names=names, began_s=time.monotonic())
             subjects = [ledger.subject for ledger in wanted]
-            future = self._places.begin(group.baseline.subject, subjects, self._method_now(), self._until)
+            future = self._places.begin(group.baseline.subject, subjects, self._method_for(wanted), self._until)
             self._running[future] = begun
 
-    def _method_now(self) -> Method:
+    def _method_for(self, block: Sequence[Ledger]) -> Method:
         """How a block of this round is measured."""
-        if self._number > 1 or self._goal.budget_s is None:
-            return self._method
-        # A round that takes the whole budget would leave no launch for what it leaves open.
-        turns = math.ceil(self._num_first / self._num_machines())
-        share_s = FIRST_SHARE * self._goal.budget_s / turns
-        return dataclasses.replace(
-            self._method,
-            max_s=min(self._method.max_s, share_s),
-            min_passes=min(BRIEF_PASSES, self._method.min_passes),
-            is_brief=True,
-        )
+        method = self._method
+        if self._number == 1 and self._goal.budget_s is not None:
+            # A round that takes the whole budget would leave no launch for what it leaves open.
+            turns = math.ceil(self._num_first / self._num_machines())
+            method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * self._goal.budget_s / turns))
+        if self._goal.is_brief and not any(ledger.launches for ledger in block):
+            method = dataclasses.replace(method, min_passes=min(BRIEF_PASSES, method.min_passes), is_brief=True)
+        return method
 
     def _settle(self, future: Future[Result]) -> BaseException | None:
         """Keep the result of a block that has ended; returns the error of one that was lost."""

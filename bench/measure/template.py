@@ -148,7 +148,7 @@ def _work(request: dict[str, Any]) -> NoReturn:
         os.umask(request["umask"])
         sys.argv = ["bench.measure.worker"]
         _forget()
-        worker.serve(parent_pid=1, memory_bytes=request["memory_bytes"])
+        worker.serve(parent_pid=1, memory_bytes=request["memory_bytes"], is_timed=False)
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -48,17 +48,18 @@ def _one_line(error: BaseException) -> str:
 def main() -> None:
     """Answer requests until the parent closes the pipe."""
     settings = json.loads(sys.argv[1])
-    serve(parent_pid=int(sys.argv[2]), memory_bytes=settings["memory_bytes"])
+    serve(parent_pid=int(sys.argv[2]), memory_bytes=settings["memory_bytes"], is_timed=settings["is_timed"])
 
 
-def serve(*, parent_pid: int, memory_bytes: int | None) -> None:
+def serve(*, parent_pid: int, memory_bytes: int | None, is_timed: bool) -> None:
     """Confine this process, and answer requests until its input ends.
 
     Args:
         parent_pid: identifier of the parent process, with which this process dies.
         memory_bytes: limit on private writable memory; None for no limit.
+        is_timed: whether this process is to run before others.
     """
-    worker = Worker(confine(parent_pid=parent_pid, memory_bytes=memory_bytes))
+    worker = Worker(confine(parent_pid=parent_pid, memory_bytes=memory_bytes, is_timed=is_timed))
     requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)

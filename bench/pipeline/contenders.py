@@ -41,7 +41,8 @@ def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: flo
     names = [
         ledger.name
         for ledger in group.ledgers
-        if ledger.name in fitted.names and not ledger.failed and may_keep(values[ledger.name].quality, limit)
+        if ledger.name in fitted.names and not ledger.failed
+        if bound(values[ledger.name], values.values()) == 0 or may_keep(values[ledger.name].quality, limit)
     ]
     selection = select(fitted, names, within=WITHIN)
     if selection is None:
@@ -60,6 +61,18 @@ def most_lossy(contenders: Iterable[Verified]) -> int:
         if rounding.is_lossy(value.cell, value.quality.precision):
             found.setdefault(value.cell.group, set()).add(what_answers(value.cell, value.artifact))
     return max(map(len, found.values()), default=1)
+
+
+def bound(value: Verified, values: Iterable[Verified]) -> float | None:
+    """The share of the metric that a cell may lose: none where its outputs are the reference's.
+
+    Args:
+        value: the cell.
+        values: all cells, among them the reference, if it was verified.
+    """
+    quality = value.quality
+    precisions = (other.quality.precision for other in values if other.cell.path == quality.reference)
+    return 0.0 if quality.loses_nothing(value.cell.path, next(precisions, None)) else quality.loss_bound
 
 
 def may_keep(quality: Quality, limit: float) -> bool:

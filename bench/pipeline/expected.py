@@ -9,33 +9,45 @@ import contextlib
 import csv
 import math
 import statistics
-from collections.abc import Mapping
 from pathlib import Path
 
 from bench.api import loading
-from bench.records.store import Record
+from bench.records.store import Record, Store
 
 PUBLISHED = "results/reference/table.csv"
 
 
-def ratios(records: Mapping[str, Record]) -> dict[str, float]:
-    """By cell path, the latency over the baseline's: of this machine where it was launched here, else as published.
+class Expected:
+    """What the results of earlier code on this machine, and the published table, let expect of cells.
 
     Args:
-        records: the records of this machine by cell path, which earlier code may have written.
+        store: the results of this machine, before the sweep notes which of them are current.
     """
-    checkout = loading.checkout()
-    return {**(published(checkout / PUBLISHED) if checkout else {}), **_seen(records)}
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys = store.current()
+        checkout = loading.checkout()
+        self._published = published(checkout / PUBLISHED) if checkout else {}
+        self._medians_ns: dict[str, float | None] = {}
 
-def _seen(records: Mapping[str, Record]) -> dict[str, float]:
-    levels = {path: _median_ns(record) for path, record in records.items() if record.launches}
-    references = {path: records[path].launches[-1].reference for path in levels}
-    return {path: level / levels[references[path]] for path, level in levels.items() if references[path] in levels}
+    def ratio(self, path: str) -> float:
+        """The latency over the baseline's: of this machine where the cell was launched here; 0 if nothing is known."""
+        record = self._record(path)
+        if record and (own_ns := self._median_ns(path)) and (of_ns := self._median_ns(record.launches[-1].reference)):
+            return own_ns / of_ns
+        return self._published.get(path, 0.0)
 
+    def _record(self, path: str) -> Record | None:
+        record = self._store.read(self._keys[path]) if path in self._keys else None
+        return record if record and record.launches else None
 
-def _median_ns(record: Record) -> float:
-    return statistics.median(ns for launch in record.launches for ns in launch.medians_ns)
+    def _median_ns(self, path: str) -> float | None:
+        if path not in self._medians_ns:
+            record = self._record(path)
+            medians = [ns for launch in record.launches for ns in launch.medians_ns] if record else []
+            self._medians_ns[path] = statistics.median(medians) if medians else None
+        return self._medians_ns[path]
 
 
 def published(table: Path) -> dict[str, float]:

@@ -20,7 +20,8 @@ from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
-from bench.pipeline import contenders, expected, rounding, sweeps
+from bench.pipeline import contenders, rounding, sweeps
+from bench.pipeline.expected import Expected
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
@@ -99,7 +100,7 @@ class Sweep:
         self._ledgers: dict[str, Ledger] = {}
         self._contenders: set[str] = set()
         self._measured_s = 0.0
-        self._expected: Mapping[str, float] = {}
+        self._expected: Expected
         self.left_out: list[Cell] = []
 
     def run(self, cells: Sequence[Cell]) -> None:
@@ -113,8 +114,8 @@ class Sweep:
         reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
         baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
-        self._expected = expected.ratios(self._store.current_records())
         everything = [*cells, *extra]
+        self._expected = Expected(self._store)
         waves = [everything] if self._options.whole_split else sweeps.waves(everything)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
@@ -122,7 +123,7 @@ class Sweep:
                 if self._is_too_late(wave):
                     self.left_out += wave
                     continue
-                prepared = sorted(self._prepare(wave), key=self._expected_of)
+                prepared = self._prepare(wave)
                 self._store.point({record.cell.path: key for key, record in self._records.items()})
                 if self._options.force:
                     self._forget([value for value in prepared if value.cell not in baselines])
@@ -133,7 +134,9 @@ class Sweep:
                         self._time(groups, goal)
                     self._observer.standing(sum(map(len, waves[: waves.index(wave) + 1])), len(everything))
             if self._options.whole_split:
-                self._measure(self._groups(verified, set(cells)))
+                groups = self._groups(verified, set(cells))
+                self._time(groups, self._goal(1.0))
+                self._measure(groups)
                 return
             groups = self._groups(verified, set(cells))
             verified = self._verify_contenders(groups, verified)
@@ -153,9 +156,15 @@ class Sweep:
         limit = self._options.max_metric_loss
         values = {value.key: value for value in verified}
         done: set[str] = set()
-        while wanted := (now := contenders.of(groups, values, limit)) - done:
+        most_lossy = 0
+        while True:
+            now = contenders.of(groups, values, limit)
             self._contenders |= now  # those that did not keep the metric have had their share of the error
             num_lossy = contenders.most_lossy([values[key] for key in self._contenders])
+            wanted = now - done if num_lossy <= most_lossy else now  # the more share the error, the less each has
+            if not wanted:
+                return [values[value.key] for value in verified]
+            most_lossy = num_lossy
             alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
             for is_lossy in (False, True):
                 until = Until(limit=limit, alpha=metric_loss.ALPHA / (num_lossy if is_lossy else 1))
@@ -171,7 +180,6 @@ class Sweep:
                     if value.key not in found and value.key in self._ledgers:  # it failed at a later sample
                         self._ledgers[value.key].failed = True
             done |= wanted
-        return [values[value.key] for value in verified]
 
     def _request(self, cell: Cell) -> Cell | tuple[str, int, int]:
         """Equal for cells that are compared with the same baseline."""
@@ -253,9 +261,6 @@ class Sweep:
                 ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
         return groups
 
-    def _expected_of(self, value: Prepared | Verified) -> float:
-        return self._expected.get(value.cell.path, 0.0)
-
     def _ledger(self, value: Verified) -> Ledger:
         """The ledger of a cell, which stays the same while its launches come in."""
         if value.key not in self._ledgers:
@@ -264,7 +269,7 @@ class Sweep:
             self._ledgers[value.key] = Ledger(
                 subject=self._place.subject(value),
                 launches=list(launches),
-                expected=self._expected_of(value),
+                expected=0.0 if launches else self._expected.ratio(value.cell.path),
             )
         return self._ledgers[value.key]
 
@@ -274,11 +279,11 @@ class Sweep:
         Where the split is too small to be sure of any cell, those are candidates that keep it on the split.
         """
         most = self._options.max_metric_loss
-        qualities = {ledger.name: values[ledger.subject.cell].quality for ledger in group.ledgers}
-        sure = {name for name, found in qualities.items() if found.loss_bound is not None and found.loss_bound <= most}
-        seen = {
-            name for name, found in qualities.items() if found.metric_loss is not None and found.metric_loss <= most
-        }
+        known = {ledger.name: values[ledger.subject.cell] for ledger in group.ledgers}
+        bounds = {name: contenders.bound(value, values.values()) for name, value in known.items()}
+        losses = {name: value.quality.metric_loss for name, value in known.items()}
+        sure = {name for name, bound in bounds.items() if bound is not None and bound <= most}
+        seen = {name for name, loss in losses.items() if loss is not None and loss <= most}
         for ledger in group.ledgers:
             ledger.may_win = ledger.name in (sure or seen)
 
@@ -305,7 +310,7 @@ class Sweep:
         """
         goal, ends_s = self._options.goal, self._options.ends_s
         if share is not None:
-            goal = dataclasses.replace(goal, max_launches=goal.min_launches)
+            goal = dataclasses.replace(goal, max_launches=goal.min_launches, is_brief=True)
         if goal.budget_s is None:
             return goal
         left_s = goal.budget_s - self._measured_s

@@ -27,6 +27,21 @@ def test_sixteen_looks_together_are_wrong_as_rarely_as_one(alpha: float) -> None
     assert (walks.max(axis=1) > -special.ndtri(alpha / 2)).mean() > 3 * alpha, "looks at the level of one look"
 
 
+@pytest.mark.parametrize("looks", [64, 256])
+def test_many_looks_together_are_wrong_as_rarely_as_one(looks: int) -> None:
+    steps = np.random.default_rng(2).normal(size=(20_000, looks)).astype(np.float32)
+    walks = np.abs(np.cumsum(steps, axis=1)) / np.sqrt(np.arange(1, looks + 1))
+    crossed = (walks.max(axis=1) > -special.ndtri(nominal(0.05, looks) / 2)).mean()
+    assert crossed == pytest.approx(0.05, rel=0.1)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 1e-4, 1e-7])
+def test_the_more_looks_the_stricter_is_each(alpha: float) -> None:
+    levels = [nominal(alpha, looks) for looks in (1, 2, 16, 60, 128, 200, 256, 257, 1000)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[-1] > alpha / 1000
+
+
 def test_level_lies_between_that_of_one_look_and_bonferroni() -> None:
     for alpha in (1e-6, 1e-3, 0.3):
         assert alpha / 16 < nominal(alpha, 16) < alpha

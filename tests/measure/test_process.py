@@ -389,3 +389,13 @@ def test_answer_of_another_form_is_refused_as_broken(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Child, "_read_line", lambda *_: answer.encode())
     with Child() as child, pytest.raises(ChildError, match="its answer cannot be read"):
         child.request(Worker.protection, timeout_s=30)
+
+
+@pytest.mark.parametrize("modules", [None, []])
+def test_only_a_worker_that_is_timed_runs_before_others(modules: list[str] | None) -> None:
+    """Preparing and verifying would keep a machine's other programs waiting for minutes."""
+    with Child(memory_bytes=None, modules=modules) as child:
+        has_priority = child.request(Worker.protection, timeout_s=30)["high_priority"]
+        assert (os.getpriority(os.PRIO_PROCESS, child.pid) == -20) == has_priority
+        if modules is not None:
+            assert not has_priority

@@ -9,10 +9,26 @@ import pytest
 from bench.api import loading
 from bench.measure.comparison import CELL
 from bench.pipeline import expected
-from bench.records.store import Record
+from bench.pipeline.expected import Expected
+from bench.records.store import Record, Store
 from support import records as made
 
-BASELINE, FAST, NEW = (f"toy/torch/native/{variant}/pytorch/cpu/b1t1" for variant in ("raw", "fast", "new"))
+BASELINE, FAST, NEW, BROKEN = (
+    f"toy/torch/native/{variant}/pytorch/cpu/b1t1" for variant in ("raw", "fast", "new", "broken")
+)
+
+
+class Stored(Store):
+    """A store of records by cell path."""
+
+    def __init__(self, records: dict[str, Record]) -> None:
+        self._records = records
+
+    def current(self) -> dict[str, str]:
+        return {path: path for path in self._records}
+
+    def read(self, key: str) -> Record | None:
+        return self._records[key]
 
 
 def launched(path: str, *medians_ns: int) -> Record:
@@ -23,10 +39,11 @@ def launched(path: str, *medians_ns: int) -> Record:
 def test_own_launches_count_before_published_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / expected.PUBLISHED
     table.parent.mkdir(parents=True)
-    table.write_text(f"cell,ratio\n{FAST},0.9\n{NEW},1.5\n{BASELINE},\n")
+    table.write_text(f"cell,ratio\n{FAST},0.9\n{NEW},1.5\n{BASELINE},\n{BROKEN},0.7\n")
     monkeypatch.setattr(loading, "checkout", lambda: tmp_path)
-    records = {BASELINE: launched(BASELINE, 1000), FAST: launched(FAST, 400, 500, 600)}
-    assert expected.ratios(records) == pytest.approx({BASELINE: 1.0, FAST: 0.5, NEW: 1.5}, rel=0.01)
+    stored = Stored({BASELINE: launched(BASELINE, 1000), FAST: launched(FAST, 400, 500, 600), BROKEN: launched(BROKEN)})
+    ratios = [Expected(stored).ratio(path) for path in (BASELINE, FAST, NEW, BROKEN, "no cell")]
+    assert ratios == pytest.approx([1.0, 0.5, 1.5, 0.7, 0.0], rel=0.01)
 
 
 @pytest.mark.parametrize("text", ["", "cell\nx\n", "cell,ratio\nx,fast\n", "cell,ratio\nx,nan\n", "\x00,\x00\n\x00"])
@@ -37,7 +54,7 @@ def test_table_that_cannot_be_read_tells_nothing(tmp_path: Path, text: str) -> N
 
 def test_installed_package_has_no_published_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "checkout", lambda: None)
-    assert expected.ratios({}) == {}
+    assert Expected(Stored({})).ratio("crnn/torch/native/raw/pytorch/cpu/b1t1") == 0
 
 
 def test_published_table_is_read() -> None:
