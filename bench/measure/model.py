@@ -96,11 +96,13 @@ class Request:
         if len(pairs) < LEAST_PAIRS:
             return None
         changes = np.array([joint.level_N[second] - joint.level_N[first] for first, second in pairs])
+        lost = float(np.mean([joint.lost_N[pair].sum() for pair in pairs]))
         by_others = joint.launch_variance_by_others(index)
         known, known_freedom = scaled(by_others.value, 2 / by_others.freedom)
         freedom = known_freedom + len(pairs) - 1
-        variance = (known_freedom * known + (len(pairs) - 1) * float(changes.var(ddof=1)) / 2) / freedom
-        return Effect(value=float(changes.mean()), error=math.sqrt(2 * variance / len(pairs)), freedom=freedom)
+        own = max(0.0, float(changes.var(ddof=1)) - lost) / 2
+        variance = (known_freedom * known + (len(pairs) - 1) * own) / freedom
+        return Effect(value=float(changes.mean()), error=math.sqrt((2 * variance + lost) / len(pairs)), freedom=freedom)
 
     def _index(self, cell: str) -> int:
         if cell not in self.cells:
@@ -117,7 +119,7 @@ class Request:
         if further:
             variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
             errors_PP[-1, -1] = 2 / further.freedom
-        of_launches, of_effects = np.arange(known.num_cells), np.arange(known.num_cells, len(variance_P))
+        of_launches, of_effects = np.split(np.arange(len(variance_P)), [known.num_launches])
         errors = [
             error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
         ]
