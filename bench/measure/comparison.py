@@ -127,6 +127,15 @@ class Fitted:
         """One cell over the baseline; the baseline over itself is 1, with no error."""
         return self.between(name, self.baseline)
 
+    def believed_share(self, name: str) -> float | None:
+        """Of what is known of the variance of a cell's ratio to the baseline, the share that launches did not tell.
+
+        None for a cell that never ran beside the baseline, and for the baseline itself.
+        """
+        if self._request is None or name not in self.num_launches or name == self.baseline:
+            return None
+        return self._request.believed_share(name, self.baseline)
+
     @functools.cached_property
     def places(self) -> Mapping[tuple[str, str], Effect]:
         """By program and machine, where several machines of one kind shared the work: see `Joint.of_places`."""

@@ -21,6 +21,7 @@ from scipy import linalg, sparse
 
 from bench.measure import variances
 from bench.measure.belief import Belief
+from bench.measure.components import Components
 from bench.measure.program import Program
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
@@ -60,24 +61,6 @@ class Observation:
     variance: float
     place: str = ""
     lost_share: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Components:
-    """Estimates of a request with the parts of their covariance; a part is due to a cell's launches or to an effect.
-
-    Attributes:
-        values: the levels of the cells, and last the mean of the blocks, of shape (R,).
-        covariances: the parts of their covariance, of shape (P, R, R): those of all cells' launches, that of the time
-            that launches lost where some did, and then those of the effects.
-        errors: covariance of the errors of the logarithms of the parts' variances, of shape (P, P).
-        num_launches: number of the parts that are of launches.
-    """
-
-    values: np.ndarray
-    covariances: np.ndarray
-    errors: np.ndarray
-    num_launches: int
 
 
 class Joint:
@@ -359,10 +342,8 @@ class Joint:
         parts = []
         for variance, own_N in zip(self.variances, np.split(order_N, bounds), strict=True):
             parts.append(variance * weights_RN[:, own_N] @ weights_RN[:, own_N].T)
-        of_launches = self._launches.covariance_CC
-        if self.lost_N.any():  # known from what was lost, so without an error
+        if self.lost_N.any():
             parts.append(self.lost_N * weights_RN @ weights_RN.T)
-            of_launches = np.pad(of_launches, (0, 1))
         num_launches, effects = len(parts), []
         # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
         tail = self._belief.jolt_tail
@@ -373,15 +354,25 @@ class Joint:
                 effect = self.effects[kind, name]
                 effects.append((kind, effect))
                 parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
-        of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
-        errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
-        np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
+        of_lost = np.zeros((num_launches - len(self.cells),) * 2)  # what was lost is known
+        errors = (self._launches.covariance_CC, of_lost, _errors(effects))
+        before = variances.before_any(self._belief.freedom, self._belief.program_freedom)
+        believed = (self._believed_CC, of_lost, _errors([(kind, before) for kind, _ in effects]))
         return Components(
             values=weights_RN @ self.level_N,
             covariances=np.array(parts),
-            errors=linalg.block_diag(of_launches, errors_EE),
+            errors=linalg.block_diag(*errors),
+            believed=linalg.block_diag(*believed),
             num_launches=num_launches,
         )
+
+
+def _errors(effects: Sequence[tuple[str, Variance]]) -> np.ndarray:
+    """Covariance of the errors of the logarithms of variances of effects, given with their kinds."""
+    of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
+    errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
+    np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
+    return errors_EE
 
 
 def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndarray:
