@@ -30,6 +30,8 @@ class Belief:
         block: standard deviation of the machine's state, which acts on all programs alike.
         block_freedom: weight of `block` beside the blocks that were seen, in degrees of freedom.
         fading_s: seconds after which two states are correlated by 1 / e.
+        lost: standard deviation, beside the others of its cell, of a launch that lost all of its time to others; of one
+            that lost the share s, s squared times this.
     """
 
     launch: float = 0.018
@@ -47,6 +49,7 @@ class Belief:
     block: float = 0.08
     block_freedom: float = 3.0
     fading_s: float = 600.0
+    lost: float = 0.25
 
 
 USUAL = Belief()

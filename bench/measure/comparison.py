@@ -33,6 +33,8 @@ class Levelled(Protocol):
     @property
     def place(self) -> str | None: ...
     @property
+    def lost_share(self) -> float: ...
+    @property
     def medians_ns(self) -> tuple[float, ...]: ...
 
 
@@ -125,6 +127,15 @@ class Fitted:
         """One cell over the baseline; the baseline over itself is 1, with no error."""
         return self.between(name, self.baseline)
 
+    def believed_share(self, name: str) -> float | None:
+        """Of what is known of the variance of a cell's ratio to the baseline, the share that launches did not tell.
+
+        None for a cell that never ran beside the baseline, and for the baseline itself.
+        """
+        if self._request is None or name not in self.num_launches or name == self.baseline:
+            return None
+        return self._request.believed_share(name, self.baseline)
+
     @functools.cached_property
     def places(self) -> Mapping[tuple[str, str], Effect]:
         """By program and machine, where several machines of one kind shared the work: see `Joint.of_places`."""
@@ -143,13 +154,18 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
     Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
     replaced do not count.
     """
-    named = {launch.place for group in groups for launch in group.baseline.launches if launch.place}
-    observed = [_observations(group, several_machines=len(named) > 1) for group in groups]
-    requests = iter(model.fit([seen for seen, _ in observed if seen], belief))
+    found = observed(groups)
+    requests = iter(model.fit([seen for seen, _ in found if seen], belief))
     return [
         Fitted(group, next(requests) if seen else None, launches)
-        for group, (seen, launches) in zip(groups, observed, strict=True)
+        for group, (seen, launches) in zip(groups, found, strict=True)
     ]
+
+
+def observed(groups: Sequence[Group]) -> list[tuple[list[Observation], dict[str, int]]]:
+    """Of each group, what the model sees of its launches, and how many launches each cell has that has some."""
+    named = {launch.place for group in groups for launch in group.baseline.launches if launch.place}
+    return [_observations(group, several_machines=len(named) > 1) for group in groups]
 
 
 def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observation], dict[str, int]]:
@@ -180,8 +196,9 @@ def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observa
                 level=float(level),
                 variance=float(variance),
                 place=(several_machines and members[0][1].place) or "",
+                lost_share=launch.lost_share,
             )
-            for (series, _), level, variance in zip(members, found.log_ns, found.variances, strict=True)
+            for (series, launch), level, variance in zip(members, found.log_ns, found.variances, strict=True)
         ]
     return observations, counts
 

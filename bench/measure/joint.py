@@ -21,6 +21,7 @@ from scipy import linalg, sparse
 
 from bench.measure import variances
 from bench.measure.belief import Belief
+from bench.measure.components import Components
 from bench.measure.program import Program
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
@@ -29,6 +30,7 @@ MAX_STEPS = 40
 CONVERGED = 0.02  # largest relative change of a variance in a step
 LEAST_SHARE = 0.2  # of the information to be expected, where launches agree better than their variance lets expect
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
+LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
 STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
 KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
@@ -48,6 +50,7 @@ class Observation:
         level: natural logarithm of the latency in nanoseconds.
         variance: of `level` by the passes of the launch alone; the variance across launches is never taken as less.
         place: name of the machine that it ran on, where several of one kind share the work.
+        lost_share: share of its time that it lost to other programs and other virtual machines.
     """
 
     cell: str
@@ -57,24 +60,7 @@ class Observation:
     level: float
     variance: float
     place: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Components:
-    """Estimates of a request with the parts of their covariance; a part is due to a cell's launches or to an effect.
-
-    Attributes:
-        values: the levels of the cells, and last the mean of the blocks, of shape (R,).
-        covariances: the parts of their covariance, of shape (P, R, R): those of all cells' launches, and then those of
-            the effects.
-        errors: covariance of the errors of the logarithms of the parts' variances, of shape (P, P).
-        num_cells: number of the parts that are of launches.
-    """
-
-    values: np.ndarray
-    covariances: np.ndarray
-    errors: np.ndarray
-    num_cells: int
+    lost_share: float = 0.0
 
 
 class Joint:
@@ -116,10 +102,12 @@ class Joint:
         if np.linalg.matrix_rank((design_EN @ design_EN.T).toarray(), hermitian=True) < design_EN.shape[0]:
             raise ValueError("no block connects all cells")
         self._programs = {name: self._program(name, design_EN) for name in sorted(set(self.programs))}
-        passes_N = np.array([seen.variance for _, seen in everything])
+        # What a launch lost explains some of the noise of its passes, which then says less of the cell's launches.
+        self.lost_N = (belief.lost * np.array([seen.lost_share for _, seen in everything]) ** 2) ** 2
+        passes_N = np.maximum(np.array([seen.variance for _, seen in everything]) - self.lost_N, 0.0)
         self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self.variances = np.maximum(self._least_C, belief.launch**2)
-        self._believed_CC = self._alike_before()
+        self._believed_CC = self.alike(belief)
         self._draw_launch_variances(np.zeros(len(cells)), np.zeros(len(cells)))
         self.effects = {
             (kind, name): Variance(value=variance, freedom=belief.freedom)
@@ -128,9 +116,9 @@ class Joint:
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
 
-    def _alike_before(self) -> np.ndarray:
-        """Covariance of the logarithms of the cells' variances across launches before any launch."""
-        belief, program_C = self._belief, np.array(self.programs)
+    def alike(self, belief: Belief) -> np.ndarray:
+        """Covariance of the logarithms of the cells' variances across launches before any launch, by a belief."""
+        program_C = np.array(self.programs)
         return 4 * (  # the variance of a logarithm of a variance, which is twice that of a standard deviation
             belief.launch_common**2
             + belief.launch_request**2 * np.equal.outer(self.request_C, self.request_C)
@@ -168,8 +156,8 @@ class Joint:
         for _ in range(MAX_STEPS):
             before = self._all_variances()
             self._estimate()
-            self._draw_launch_variances(*self._launch_evidence())
-            found = self._evidence()
+            self._draw_launch_variances(*self.launch_evidence())
+            found = self.effect_evidence()
             for kind in self._believed:
                 self.effects |= self._drawn(kind, found)
             self._weigh_jolts()
@@ -199,7 +187,8 @@ class Joint:
         for name, program in self._programs.items():
             kernels = program.kernels.items()
             effect_bb = np.sum([self.effects[kind, name].value * kernel_bb for kind, kernel_bb in kernels], axis=0)
-            precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[program.members_n]])
+            members_n = program.members_n
+            precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[members_n]] + self.lost_N[members_n])
             weighted[name] = precisions[name].times(program.design_En.toarray().T)
         programs = self._programs.items()
         normal_EE = np.sum([program.design_En @ weighted[name] for name, program in programs], axis=0)
@@ -217,7 +206,7 @@ class Joint:
                 estimate_E,
             )
 
-    def _launch_evidence(self) -> tuple[np.ndarray, np.ndarray]:
+    def launch_evidence(self) -> tuple[np.ndarray, np.ndarray]:
         """What the residuals tell of the logarithm of each cell's variance across launches: it and its freedom."""
         score_C, information_C = np.zeros(len(self.cells)), np.zeros(len(self.cells))
         for program in self._programs.values():
@@ -246,7 +235,7 @@ class Joint:
         own = Evidence(log=float(self._launch_log_C[cell]), freedom=float(self._launch_freedom_C[cell]))
         return self._launches.without(cell, own)
 
-    def _evidence(self) -> dict[Effects, Evidence]:
+    def effect_evidence(self) -> dict[Effects, Evidence]:
         """What the residuals tell of the variance of each program's states and jolts."""
         found = {}
         for name, program in self._programs.items():
@@ -311,6 +300,18 @@ class Joint:
             value += freedom * squares / expected
         self.block_state = Variance(value=value / (belief + freedom), freedom=belief + freedom)
 
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """How far each launch's level is from what all the others let expect, and the variance of that, of shape (N,).
+
+        The variance has no bound where the others tell nothing. Source: Haslett and Hayes 1998, doi
+        10.1111/1467-9868.00128.
+        """
+        residual_N, diagonal_N = np.empty((2, len(self.level_N)))
+        for program in self._programs.values():
+            residual_N[program.members_n], diagonal_N[program.members_n] = program.residual_n, program.diagonal_n
+        diagonal_N = np.maximum(diagonal_N, LEAST_INFORMATION / self.variances[self.cell_N])
+        return residual_N / diagonal_N, 1 / diagonal_N
+
     def of_places(self) -> dict[tuple[str, str], Effect]:
         """For each program and each of several machines, what this machine does to it beside the others of its kind.
 
@@ -341,7 +342,9 @@ class Joint:
         parts = []
         for variance, own_N in zip(self.variances, np.split(order_N, bounds), strict=True):
             parts.append(variance * weights_RN[:, own_N] @ weights_RN[:, own_N].T)
-        effects = []
+        if self.lost_N.any():
+            parts.append(self.lost_N * weights_RN @ weights_RN.T)
+        num_launches, effects = len(parts), []
         # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
         tail = self._belief.jolt_tail
         factors = dict.fromkeys(self._believed, 1.0) | {JOLT: (tail + 3) / (tail + 1)}
@@ -351,15 +354,25 @@ class Joint:
                 effect = self.effects[kind, name]
                 effects.append((kind, effect))
                 parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
-        of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
-        errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
-        np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
+        of_lost = np.zeros((num_launches - len(self.cells),) * 2)  # what was lost is known
+        errors = (self._launches.covariance_CC, of_lost, _errors(effects))
+        before = variances.before_any(self._belief.freedom, self._belief.program_freedom)
+        believed = (self._believed_CC, of_lost, _errors([(kind, before) for kind, _ in effects]))
         return Components(
             values=weights_RN @ self.level_N,
             covariances=np.array(parts),
-            errors=linalg.block_diag(self._launches.covariance_CC, errors_EE),
-            num_cells=len(self.cells),
+            errors=linalg.block_diag(*errors),
+            believed=linalg.block_diag(*believed),
+            num_launches=num_launches,
         )
+
+
+def _errors(effects: Sequence[tuple[str, Variance]]) -> np.ndarray:
+    """Covariance of the errors of the logarithms of variances of effects, given with their kinds."""
+    of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
+    errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
+    np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
+    return errors_EE
 
 
 def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndarray:

@@ -90,6 +90,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
         return tuple(map(median_ns, self.steady_ns))
 
     @property
+    def lost_share(self) -> float:
+        """Share of its time that it lost to other programs and other virtual machines; 0 where no system tells."""
+        return min(1.0, (self.run_delay_share or 0.0) + (self.steal_share or 0.0))
+
+    @property
     def samples_ns(self) -> list[int]:
         """The steady samples of all passes, in the order in which they were taken."""
         return [sample for samples in self.steady_ns for sample in samples]

@@ -27,9 +27,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench.measure.belief import USUAL, Belief
-from bench.measure.joint import Components, Effects, Joint, Observation
+from bench.measure.components import Components
+from bench.measure.joint import Effects, Joint, Observation
 from bench.measure.stats import Effect
-from bench.measure.variances import LEAST_ERROR, Variance, error_of_sum, scaled, together
+from bench.measure.variances import Variance, scaled
 
 LEAST_PAIRS = 3
 """Fewest blocks in which a cell must have run twice for an alarm by its two launches."""
@@ -69,7 +70,15 @@ class Request:
         Raises:
             KeyError: a cell without launches.
         """
-        return self._effect({self._index(cell): 1.0, self._index(other): -1.0} if cell != other else {})
+        return self._components.effect(self._difference(cell, other))
+
+    def believed_share(self, cell: str, other: str) -> float:
+        """Of what is known of the variance of the difference, the share that was believed before any launch.
+
+        Raises:
+            KeyError: a cell without launches.
+        """
+        return self._components.believed_share(self._difference(cell, other))
 
     def latency(self, cell: str) -> Effect:
         """Level of a cell, the logarithm of its latency in nanoseconds, in the usual state of the machine.
@@ -79,7 +88,8 @@ class Request:
         """
         state = self._joint.block_state
         share = self._joint.shared_by_blocks(self._number)  # of the variance of one block
-        return self._effect({self._index(cell): 1.0, -1: 1.0}, dataclasses.replace(state, value=state.value * share))
+        further = dataclasses.replace(state, value=state.value * share)
+        return self._components.effect({self._index(cell): 1.0, -1: 1.0}, further)
 
     def control(self, cell: str) -> Effect | None:
         """Second launch over first, in the blocks that held the cell twice; None for fewer than `LEAST_PAIRS` of these.
@@ -96,36 +106,22 @@ class Request:
         if len(pairs) < LEAST_PAIRS:
             return None
         changes = np.array([joint.level_N[second] - joint.level_N[first] for first, second in pairs])
+        lost = float(np.mean([joint.lost_N[pair].sum() for pair in pairs]))
         by_others = joint.launch_variance_by_others(index)
         known, known_freedom = scaled(by_others.value, 2 / by_others.freedom)
         freedom = known_freedom + len(pairs) - 1
-        variance = (known_freedom * known + (len(pairs) - 1) * float(changes.var(ddof=1)) / 2) / freedom
-        return Effect(value=float(changes.mean()), error=math.sqrt(2 * variance / len(pairs)), freedom=freedom)
+        own = max(0.0, float(changes.var(ddof=1)) - lost) / 2
+        variance = (known_freedom * known + (len(pairs) - 1) * own) / freedom
+        return Effect(value=float(changes.mean()), error=math.sqrt((2 * variance + lost) / len(pairs)), freedom=freedom)
+
+    def _difference(self, cell: str, other: str) -> dict[int, float]:
+        """The weights of a request's estimates in a difference."""
+        return {self._index(cell): 1.0, self._index(other): -1.0} if cell != other else {}
 
     def _index(self, cell: str) -> int:
         if cell not in self.cells:
             raise KeyError(cell)
         return self.cells.index(cell)
-
-    def _effect(self, weights: Mapping[int, float], further: Variance | None = None) -> Effect:
-        """A weighted sum of rows of `_components`; `further` is one more part of its variance."""
-        known = self._components
-        rows, row_weights = list(weights), np.array(list(weights.values()))
-        variance_P = np.einsum("r,prs,s->p", row_weights, known.covariances[:, rows][:, :, rows], row_weights)
-        variance_P = np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing
-        errors_PP = known.errors
-        if further:
-            variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
-            errors_PP[-1, -1] = 2 / further.freedom
-        of_launches, of_effects = np.arange(known.num_cells), np.arange(known.num_cells, len(variance_P))
-        errors = [
-            error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
-        ]
-        launches = scaled(float(variance_P[of_launches].sum()), errors[0])
-        # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
-        effects = (float(variance_P[of_effects].sum()), 2 / max(errors[1], LEAST_ERROR))
-        variance, freedom = together([launches, effects])
-        return Effect(value=float(row_weights @ known.values[rows]), error=math.sqrt(variance), freedom=freedom)
 
     @functools.cached_property
     def _components(self) -> Components:

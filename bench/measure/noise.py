@@ -64,9 +64,5 @@ def lost_share(launches: Sequence[Launch]) -> float | None:
 
     None where the system told of no launch.
     """
-    shares = [
-        launch.run_delay_share + (launch.steal_share or 0.0)
-        for launch in launches
-        if launch.run_delay_share is not None
-    ]
+    shares = [launch.lost_share for launch in launches if launch.run_delay_share is not None]
     return sum(shares) / len(shares) if shares else None

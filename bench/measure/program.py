@@ -32,6 +32,8 @@ class Program:
         place_b: the position of each block's machine among all machines.
         residual_bb: the residual matrix of restricted maximum likelihood, summed over the launches of each block.
         residual_b: this matrix times the levels, likewise.
+        residual_n: this product for each launch.
+        diagonal_n: the diagonal of this matrix.
         score_c: for each cell, twice the derivative of the restricted log-likelihood with respect to its variance.
         information_c: twice the expected information about it.
     """
@@ -46,11 +48,14 @@ class Program:
     place_b: np.ndarray
     residual_bb: np.ndarray = dataclasses.field(init=False)
     residual_b: np.ndarray = dataclasses.field(init=False)
+    residual_n: np.ndarray = dataclasses.field(init=False)
+    diagonal_n: np.ndarray = dataclasses.field(init=False)
     score_c: np.ndarray = dataclasses.field(init=False)
     information_c: np.ndarray = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.score_c, self.information_c = np.zeros((2, len(self.cells_c)))
+        self.diagonal_n = np.zeros(len(self.members_n))
 
     def in_blocks(self, values_nX: np.ndarray) -> np.ndarray:
         """Sums over the launches of each block."""
@@ -89,9 +94,10 @@ class Program:
         residual_n = precision.times(level_n) - weighted_nE @ estimate_E
         explained_bb = self.in_blocks(weighted_nE) @ self.in_blocks(estimator_En.T).T
         self.residual_bb = precision.of_blocks() - explained_bb
-        self.residual_b = self.in_blocks(residual_n)
+        self.residual_n, self.residual_b = residual_n, self.in_blocks(residual_n)
         for index, own_n in enumerate(self.of_cells):
             residual_nn = precision.among(own_n) - weighted_nE[own_n] @ estimator_En[:, own_n]
+            self.diagonal_n[own_n] = np.diag(residual_nn)
             self.score_c[index] = (residual_n[own_n] ** 2).sum() - np.trace(residual_nn)
             self.information_c[index] = (residual_nn**2).sum()
 

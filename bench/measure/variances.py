@@ -76,6 +76,12 @@ def approached(found: Variance, before: float) -> Variance:
     return dataclasses.replace(found, value=math.sqrt(before * found.value))
 
 
+def before_any(belief_freedom: float, own_freedom: float) -> Variance:
+    """What is known of a program's variance before any launch, but for its value; arguments as for `drawn`."""
+    error = 2 / belief_freedom + 2 / own_freedom
+    return Variance(value=math.nan, freedom=2 / error, common=math.sqrt(2 / belief_freedom))
+
+
 def drawn(
     known: Mapping[str, Evidence], *, believed: float, belief_freedom: float, own_freedom: float
 ) -> dict[str, Variance]:

@@ -23,7 +23,7 @@ def note(launches: Collection[Launch], machine: Mapping[str, Any]) -> str | None
     """
     cores = machine.get("num_cores") or 1
     loads = {one.launch: one.machine.load_1m or 0.0 for one in launches if one.machine is not None}
-    lost = {one.launch: (one.steal_share or 0.0) + (one.run_delay_share or 0.0) for one in launches}
+    lost = {one.launch: one.lost_share for one in launches}
     busy = {name for name in lost if lost[name] > LOST or loads.get(name, 0.0) > LOADED * cores}
     if len(busy) <= MANY * len(launches):
         return None

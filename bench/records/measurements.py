@@ -28,17 +28,9 @@ class Measurements:
             records: the current record of each cell path.
         """
         self.records = records
-        members: dict[str, list[Series]] = {}
-        for path, record in records.items():
-            baseline = record.launches[-1].reference if record.launches else None
-            if baseline is not None and baseline in records and records[baseline].launches:
-                members.setdefault(baseline, []).append(_series(path, record))
-        groups: dict[bool, list[Group]] = {False: [], True: []}
-        for baseline, cells in members.items():
-            is_searched = sized.is_searched(records[baseline].cell.task)
-            groups[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
-        self._groups = groups[False] + groups[True]
-        self._fits = comparison.fit(groups[False]) + (comparison.fit(groups[True]) if groups[True] else [])
+        found = groups(records)
+        self._groups = found[False] + found[True]
+        self._fits = comparison.fit(found[False]) + (comparison.fit(found[True]) if found[True] else [])
         self._of = {name: fitted for fitted in self._fits for name in fitted.names}
 
     @property
@@ -61,6 +53,24 @@ class Measurements:
         if fitted is None or other not in fitted.names:
             return None
         return fitted.between(one, other)
+
+
+def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
+    """The groups whose cells are compared: under True those of searches, which are fitted on their own.
+
+    Args:
+        records: the current record of each cell path.
+    """
+    members: dict[str, list[Series]] = {}
+    for path, record in records.items():
+        baseline = record.launches[-1].reference if record.launches else None
+        if baseline is not None and baseline in records and records[baseline].launches:
+            members.setdefault(baseline, []).append(_series(path, record))
+    found: dict[bool, list[Group]] = {False: [], True: []}
+    for baseline, cells in members.items():
+        is_searched = sized.is_searched(records[baseline].cell.task)
+        found[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
+    return found
 
 
 def _series(path: str, record: Measured) -> Series:

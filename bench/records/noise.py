@@ -1,10 +1,11 @@
-"""In words how noisy the machine was, and what that cost: a sentence with the notes of a table."""
+"""In words how noisy the machine was, what that cost, and how far intervals rest on launches: with a table's notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from bench.measure import noise
+from bench.measure.launch import Launch
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 
@@ -14,6 +15,10 @@ FEWEST_BLOCKS = 4
 """Blocks that tell a quiet machine from one that is twice as noisy: of fewer, the belief of the model decides."""
 LEAST_LOST = 0.005
 """Smallest share of the time, lost to others, that is told."""
+MOSTLY = 0.5
+"""Share of what is known of a variance above which an interval rests on belief, rather than on launches."""
+MANY = 0.25
+"""Share of the intervals that rest on belief above which that is told."""
 
 
 def said(measurements: Measurements, rows: Iterable[Row]) -> str:
@@ -27,17 +32,41 @@ def said(measurements: Measurements, rows: Iterable[Row]) -> str:
     wider = noise.typical(measurements.widening, names)
     if wider is None:
         return ""
-    launches = [launch for name in names for launch in measurements.records[name].launches]
+    launches = {name: measurements.records[name].launches for name in names}
+    every = [launch for own in launches.values() for launch in own]
+    return " ".join(filter(None, (_noisy(wider, every), _lost(every), _believed(measurements, launches))))
+
+
+def _noisy(wider: float, launches: Iterable[Launch]) -> str:
     if len({launch.block for launch in launches}) < FEWEST_BLOCKS:
-        parts = [
+        return (
             "So few launches do not tell how noisy the machine was: intervals are "
             f"{wider:.1f} times as wide as on one that is known to be idle."
-        ]
-    elif wider > QUIET:
-        parts = [f"The machine was noisy: intervals are {wider:.1f} times as wide as on an idle machine."]
-    else:
-        parts = ["The machine was quiet: intervals are about as wide as on an idle machine."]
+        )
+    if wider > QUIET:
+        return f"The machine was noisy: intervals are {wider:.1f} times as wide as on an idle machine."
+    return "The machine was quiet: intervals are about as wide as on an idle machine."
+
+
+def _lost(launches: list[Launch]) -> str:
     lost = noise.lost_share(launches)
-    if lost is not None and lost >= LEAST_LOST:
-        parts.append(f"Other programs and other virtual machines took {100 * lost:.2g} % of the time of its launches.")
-    return " ".join(parts)
+    if lost is None or lost < LEAST_LOST:
+        return ""
+    return f"Other programs and other virtual machines took {100 * lost:.2g} % of the time of its launches."
+
+
+def _believed(measurements: Measurements, names: Iterable[str]) -> str:
+    """Of how many cells the interval of the ratio rests on what was believed of the machine before any launch."""
+    shares: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for name in names:
+        fitted = measurements.of(name)
+        if fitted is not None and (share := fitted.believed_share(name)) is not None:
+            shares[name], counts[name] = share, fitted.num_launches[name]
+    resting = [name for name, share in shares.items() if share > MOSTLY]
+    if len(resting) <= MANY * len(shares):
+        return ""
+    cells = "the cells were" if len(shares) > 1 else "the cell was"
+    why = f"{cells} launched once" if {counts[name] for name in resting} == {1} else "launches are few"
+    number = f"{len(resting)} of {len(shares)} intervals rest" if len(shares) > 1 else "The interval rests"
+    return f"{number} mostly on what such machines have shown before, because {why}."

@@ -11,6 +11,7 @@ import pytest
 
 from bench.measure.joint import JOLT, STATE, Observation
 from bench.measure.model import Request, fit
+from support import beliefs
 
 
 def observed(
@@ -275,3 +276,22 @@ def test_blocks_of_the_same_minutes_show_one_state_of_the_machine() -> None:
     apart = fit([request("0"), later])[0].latency("a-0")
     assert near.freedom < 1.1 * alone.freedom
     assert apart.freedom > 1.3 * alone.freedom
+
+
+def test_all_that_is_known_of_a_variance_is_believed_until_launches_tell() -> None:
+    """One launch of each of two programs tells nothing of any variance; many blocks tell nearly all of it."""
+    shares = {}
+    random = np.random.default_rng(2)
+    for blocks in (1, 3, 30):
+        levels = {(cell, block): 0.02 * random.normal() for block in range(blocks) for cell in ("a", "b", "b2", "b3")}
+        shares[blocks] = only(observed(levels)).believed_share("b", "a")
+    assert shares[1] == pytest.approx(1.0, abs=0.15)
+    assert shares[1] > shares[3] > shares[30]
+    assert shares[30] < 0.35
+
+
+def test_belief_is_all_of_what_is_known_where_launches_change_nothing() -> None:
+    levels = {(cell, block): 0.1 * block for block in range(5) for cell in ("a", "b")}
+    (found,) = fit([observed(levels)], beliefs.firm(launch=0.01, state=0.02, jolt=0.01))
+    assert found.believed_share("b", "a") == pytest.approx(1.0, abs=1e-6)
+    assert found.believed_share("a", "a") == 0.0

@@ -93,7 +93,8 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
     def of(self, statistic: str) -> Seen:
         """This launch as the model of the measurement sees it, by one of `PERCENTILES` or by `HIGHEST`."""
         values = tuple(map(float, self.highest_ns if statistic == HIGHEST else self.slices_ns.get(statistic, ())))
-        return Seen(block=self.block, role=self.role, time=self.time, medians_ns=values)
+        lost_share = min(1.0, self.steal_share or 0.0)
+        return Seen(block=self.block, role=self.role, time=self.time, medians_ns=values, lost_share=lost_share)
 
 
 class LoadRun(msgspec.Struct, frozen=True, kw_only=True, tag="load_run", tag_field="kind"):
@@ -167,6 +168,7 @@ class Seen:
     time: str | None
     medians_ns: tuple[float, ...]
     place: str | None = None
+    lost_share: float = 0.0
 
 
 def figures(runs: Sequence[Run]) -> dict[str, object]:
