@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bench.api.errors import InputError
 from bench.cli import options, units, waiting
 
 
@@ -30,6 +31,8 @@ def best(
     from bench.report import best as report
     from bench.report import outcome, writing
 
+    if format == "json" and into is not None:
+        raise InputError("--into takes the table alone, for it goes between two marks", fix="leave out --format json")
     most = units.share(max_metric_drop, zero=True)
     stored = options.read(results, margin=units.share(margin))
     options.say_notes(warnings(stored.chosen(None)))
@@ -37,7 +40,7 @@ def best(
     with waiting.said(f"comparing {len(stored.rows)} cells", options.say):
         found = find(stored.measurements, stored.chosen(None), max_metric_loss=most, tolerance=share)
     if format == "json":
-        options.write(writing.as_json([outcome.fields(one.answer) for one in found]), into)
+        options.write(writing.as_json([outcome.fields(one.answer) for one in found]), None)
     elif not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bench.api.errors import InputError
 from bench.cli import options, units, waiting
 
 UNDECIDED = 1
@@ -84,6 +85,8 @@ def pick(
         max_ttft_ns=1e9 * units.seconds(max_ttft) if max_ttft else None,
         min_tokens_per_s=min_tokens_per_s,
     )
+    if everywhere and format == "json":
+        raise InputError("--everywhere prints a table alone", fix="leave out --format json")
     if everywhere:
         from bench.decisions import everywhere as deciding_everywhere
         from bench.report import everywhere as everywhere_report

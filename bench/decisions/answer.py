@@ -1,7 +1,8 @@
 """The one answer for a task and a batch: `bench run`, `best` and `pick` all give it.
 
 Each number of threads is a request of its own, with a choice of its own. More threads take more cores, so the answer is
-that of the fewest, unless more were shown to be faster.
+that of the fewest whose cell to ship was not shown to be slower than that of another number. A number at which the data
+do not decide is the answer only where they decide at none.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeVar
 
 from bench.api.errors import InputError
-from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints
-from bench.decisions.pick import TOLERANCE, WINNER, Choice, choose
+from bench.decisions.constraints import MAX_METRIC_LOSS, TOLERANCE, Constraints
+from bench.decisions.pick import Choice, Chooser
+from bench.decisions.standing import WINNER, Standing
 from bench.records import ranking
 from bench.records.folder import Results
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
+
+S = TypeVar("S", bound=Standing)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,35 +58,55 @@ def answer(
     Raises:
         InputError: a constraint has no meaning for the task.
     """
-    found = _answer(measurements, rows, constraints, tolerance)
-    if found.choice.outcome == WINNER or not found.choice.contenders:
-        return found
-    percent, needed = 0, min(1.0, max(tolerance, found.choice.least_regret))
-    while (percent := max(percent + 1, math.ceil(100 * needed - 1e-9))) < 100:
-        tried = _answer(measurements, rows, constraints, percent / 100).choice
-        if tried.outcome == WINNER:
-            return dataclasses.replace(found, tolerance=percent / 100)
-        needed = min(1.0, tried.least_regret)
-    return found
-
-
-def _answer(measurements: Measurements, rows: Sequence[Row], constraints: Constraints, tolerance: float) -> Answer:
     by_threads = itertools.groupby(sorted(rows, key=lambda row: row.threads), key=lambda row: row.threads)
-    choices = [choose(measurements, list(own), constraints, tolerance=tolerance) for _, own in by_threads]
-    first = choices[0]
-    for other in choices[1:]:
-        if _is_faster(other.leading, first.leading):
-            first = other
-    beside = tuple(choice for choice in choices if choice is not first)
-    return Answer(choice=first, beside=beside, constraints=constraints)
+    choosers = [Chooser(measurements, list(own), constraints) for _, own in by_threads]
+    standings = [one.standing(tolerance) for one in choosers]
+    found = _answering(standings)
+    choices = [one.choice(own) for one, own in zip(choosers, standings, strict=True)]
+    choice = next(one for one, own in zip(choices, standings, strict=True) if own is found)
+    has_winner = choice.outcome == WINNER
+    return Answer(
+        choice=choice,
+        beside=tuple(one for one in choices if one is not choice),
+        constraints=constraints,
+        tolerance=None if has_winner else _tolerance_for_a_winner(choosers, standings, tolerance),
+    )
 
 
-def _is_faster(row: Row | None, other: Row | None) -> bool:
-    """Whether a row was shown to be faster than another, or there is no other."""
-    if row is None or other is None:
-        return row is not None
-    high, low = row.latency_p50_high_ns, other.latency_p50_low_ns
+def is_faster(one: Standing, other: Standing) -> bool:
+    """Whether the leading row of one number of threads was shown to be faster than that of another."""
+    if one.leading is None or other.leading is None:
+        return False
+    high, low = one.leading.latency_p50_high_ns, other.leading.latency_p50_low_ns
     return high is not None and low is not None and high < low
+
+
+def _answering(standings: Sequence[S]) -> S:
+    """The one that is the answer, of those of several numbers of threads, the fewest first."""
+    able = [one for one in standings if one.shipped] or [one for one in standings if one.leading] or standings
+    return next(one for one in able if not any(is_faster(other, one) for other in able))
+
+
+def _tolerance_for_a_winner(
+    choosers: Sequence[Chooser], standings: Sequence[Standing], tolerance: float
+) -> float | None:
+    """See `Answer`.
+
+    A larger tolerance makes cells rivals that were none, and each comparison is held to more, so that regrets grow with
+    it. So none below the least regret is tried.
+    """
+
+    def least_regret(standings: Sequence[Standing]) -> float:
+        undecided = [one.least_regret for one in standings if one.outcome != WINNER]
+        return min(1.0, *undecided) if undecided else 1.0
+
+    percent, needed = 0, max(tolerance, least_regret(standings))
+    while (percent := max(percent + 1, math.ceil(100 * needed - 1e-9))) < 100:
+        tried = [one.standing(percent / 100) for one in choosers]
+        if _answering(tried).outcome == WINNER:
+            return percent / 100
+        needed = least_regret(tried)
+    return None
 
 
 def answers(
@@ -104,7 +129,9 @@ def of_run(stored: Results, task: str) -> Answer | None:
 
 
 def of_one_batch(rows: Sequence[Row], batch: int | None = None, threads: int | None = None) -> list[Row]:
-    """The rows of one batch; where several remain, those with most timed rows. All rows where none was timed.
+    """The rows of one batch; where several remain, those with most timed rows.
+
+    Where none was timed and is right, the rows of the first row's batch and threads.
 
     Args:
         rows: the rows of one task.

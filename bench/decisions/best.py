@@ -9,8 +9,7 @@ from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.sized import family_of
 from bench.decisions.answer import Answer, answers
-from bench.decisions.constraints import Constraints
-from bench.decisions.pick import TOLERANCE
+from bench.decisions.constraints import TOLERANCE, Constraints
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
@@ -63,7 +62,7 @@ def best(
     for one in answers(measurements, rows, constraints, tolerance=tolerance):
         choice, row = one.choice, one.choice.leading
         if row is not None:
-            cells = [other.cell for other in choice.qualified.rows if other.cell in choice.twins]
+            cells = [other.cell for other in choice.candidates]
             over = {
                 cell.source: _over(measurements, row.cell, cell.path, cells)
                 for cell in reversed(_defaults(row, choice.group))  # the first cell of a source replaces the later ones

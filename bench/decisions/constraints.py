@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.decisions import open_sizes
@@ -20,7 +20,8 @@ MAX_METRIC_LOSS = 0.01
 """Largest share of the reference's metric that may be lost, by default."""
 TOLERANCE = Aims().regret
 """Largest share by which a deployment that is shipped may be slower than the fastest, by default."""
-METRIC = "--max-metric-drop"
+METRIC, METRIC_KEY = "--max-metric-drop", "metric_loss_high"
+"""The option that limits the loss of the metric, and the key of `Row` that it limits."""
 RATE = "--min-tokens-per-s"
 
 
@@ -54,7 +55,7 @@ class Constraints:
     def limits(self) -> dict[str, tuple[str, float]]:
         """By command-line option, the key of `Row` that it limits, and the limit."""
         found = {
-            METRIC: ("metric_loss_high", self.max_metric_loss),
+            METRIC: (METRIC_KEY, self.max_metric_loss),
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
@@ -74,14 +75,53 @@ class Qualified:
         alpha: probability of error at which the loss of each lossy row was held against the limit; see
             `metric_loss.level`.
         lossy: rows that keep to all constraints but that of the metric.
-        fixed: rows whose file takes sizes alone that nobody named; see `bench.decisions.open_sizes`.
+        of_guessed_sizes: rows whose file takes sizes alone that nobody named; see `bench.decisions.open_sizes`.
     """
 
     ranked: Sequence[Row]
     rows: Sequence[Row]
     alpha: float
     lossy: Sequence[Row]
-    fixed: Sequence[Row]
+    of_guessed_sizes: Sequence[Row]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Eligible:
+    """What the constraints say of a request's rows, whatever the tolerance; see `qualified`.
+
+    Attributes:
+        ranked: the rows that were timed and are right, the fastest first.
+        rows: those of them that keep to all constraints but that of the metric, and take any size.
+        of_guessed_sizes: see `Qualified`.
+        max_metric_loss: see `Constraints`.
+        lost: by cell, what the samples lose of those of `rows` that do not claim to lose nothing.
+        by: the key of `Row` that ranks.
+    """
+
+    ranked: Sequence[Row]
+    rows: Sequence[Row]
+    of_guessed_sizes: Sequence[Row]
+    max_metric_loss: float | None
+    lost: Mapping[str, Lost]
+    by: str
+
+    def within(self, tolerance: float) -> Qualified:
+        """The rows that qualify at a tolerance; see `qualified`."""
+        kept, alpha = {row.cell for row in self.rows}, metric_loss.ALPHA
+        if (limit := self.max_metric_loss) is not None:
+            kept = {row.cell for row in self.rows if row.cell not in self.lost and _meets(row, METRIC_KEY, limit)}
+            fastest = min((getattr(row, self.by) for row in self.rows if row.cell in kept), default=math.inf)
+            near = [
+                self.lost[row.cell]
+                for row in self.rows
+                if row.cell in self.lost and getattr(row, self.by) <= (1 + tolerance) * fastest
+            ]
+            alpha = metric_loss.level([lost for lost in near if lost.may_be_shown(limit)], limit)
+            kept |= {cell for cell, lost in self.lost.items() if lost.high(alpha=alpha) <= limit}
+        rows, lossy = ([row for row in self.rows if (row.cell in kept) == is_kept] for is_kept in (True, False))
+        return Qualified(
+            ranked=self.ranked, rows=rows, alpha=alpha, lossy=lossy, of_guessed_sizes=self.of_guessed_sizes
+        )
 
 
 def qualified(
@@ -97,30 +137,37 @@ def qualified(
             shipped, so it takes no part of the probability of error; neither does a row that claims to lose nothing,
             for its outputs were held to what rounding explains.
     """
+    return eligible(measurements, group, constraints).within(tolerance)
+
+
+def eligible(measurements: Measurements, group: Group, constraints: Constraints) -> Eligible:
+    """The part of `qualified` that does not depend on the tolerance."""
     # Over two baselines ratios have no common meaning.
     by = "ratio" if sum(map(ranking.is_baseline, group.rows)) < 2 else "latency_p50_ns"
     ranked = sorted(
         (row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None),
         key=lambda row: (getattr(row, by), row.cell),
     )
-    fixed = [row for row in ranked if open_sizes.are_fixed(row.cell)]
+    left_out = open_sizes.of_guessed_sizes(group.task, [row.cell for row in ranked])
     limits = {option: limit for option, limit in constraints.limits().items() if option != METRIC}
-    left_out = {row.cell for row in fixed}
-    able = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
-    kept, alpha = {row.cell for row in able}, metric_loss.ALPHA
-    if (limit := constraints.max_metric_loss) is not None:
-        known = {
-            row.cell: lost
-            for row, lost in losses(measurements, able)
-            if rounding.is_lossy(Cell.from_path(row.cell), row.precision)
-        }
-        kept = {row.cell for row in able if row.cell not in known and _meets(row, "metric_loss_high", limit)}
-        fastest = min((getattr(row, by) for row in able if row.cell in kept), default=math.inf)
-        near = [row.cell for row in able if row.cell in known and getattr(row, by) <= (1 + tolerance) * fastest]
-        alpha = metric_loss.level([known[cell] for cell in near if known[cell].may_be_shown(limit)], limit)
-        kept |= {cell for cell, lost in known.items() if lost.high(alpha=alpha) <= limit}
-    rows, lossy = ([row for row in able if (row.cell in kept) == is_kept] for is_kept in (True, False))
-    return Qualified(ranked=ranked, rows=rows, alpha=alpha, lossy=lossy, fixed=fixed)
+    rows = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
+    return Eligible(
+        ranked=ranked,
+        rows=rows,
+        of_guessed_sizes=[row for row in ranked if row.cell in left_out],
+        max_metric_loss=constraints.max_metric_loss,
+        lost=_lossy(measurements, rows) if constraints.max_metric_loss is not None else {},
+        by=by,
+    )
+
+
+def _lossy(measurements: Measurements, rows: Collection[Row]) -> dict[str, Lost]:
+    """By cell, what the samples lose of those rows that do not claim to lose nothing."""
+    return {
+        row.cell: lost
+        for row, lost in losses(measurements, rows)
+        if rounding.is_lossy(Cell.from_path(row.cell), row.precision)
+    }
 
 
 def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[Row, Lost]]:
@@ -166,12 +213,22 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
     )
 
 
-def none_qualifies(group: Group, found: Qualified, constraints: Constraints) -> str:
-    """Why no row meets all constraints: how many rows meet each alone, or else the nearest figure."""
+def none_qualifies(measurements: Measurements, group: Group, found: Qualified, constraints: Constraints) -> str:
+    """Why no row meets all constraints: how many rows meet each by itself, or else the nearest figure.
+
+    The loss of a lossy row is held against the limit at the same level as where rows qualify.
+    """
+    lost = _lossy(measurements, found.ranked) if constraints.max_metric_loss is not None else {}
+
+    def figure(row: Row, key: str) -> float | None:
+        if key == METRIC_KEY and row.cell in lost:
+            return lost[row.cell].high(alpha=found.alpha)
+        return _value(row, key)
+
     parts = []
     for option, (key, limit) in constraints.limits().items():
-        number = sum(_meets(row, key, limit) for row in found.ranked)
-        values = [value for row in found.ranked if (value := _value(row, key)) is not None]
+        values = [value for row in found.ranked if (value := figure(row, key)) is not None]
+        number = sum(value <= limit for value in values)
         nearest = ""
         if not values:
             nearest = "; of none it was measured"
@@ -179,8 +236,13 @@ def none_qualifies(group: Group, found: Qualified, constraints: Constraints) -> 
             is_rate = option == RATE
             best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values))
             nearest = f"; the {'most' if is_rate else 'least'} is {best}"
+        if option == METRIC and found.alpha < metric_loss.ALPHA:
+            nearest += ", with 95 % confidence for all such cells together"
         parts.append(f"{option} {number} of {len(found.ranked)}{nearest}")
-    return f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
+    text = f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
+    if found.of_guessed_sizes:
+        text += f"; {_cells(found.of_guessed_sizes)} left out, for their files take guessed sizes alone"
+    return text
 
 
 def human(key: str, value: float) -> str:
@@ -190,8 +252,8 @@ def human(key: str, value: float) -> str:
     return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else f"{100 * value:.2g} %"
 
 
-def _cells(losses: Sequence[Lost]) -> str:
-    return f"{len(losses)} cell{'s' if len(losses) > 1 else ''}"
+def _cells(found: Sequence[object]) -> str:
+    return f"{len(found)} cell{'s' if len(found) > 1 else ''}"
 
 
 def _round_up(number: int) -> int:
@@ -208,4 +270,4 @@ def _meets(row: Row, key: str, limit: float) -> bool:
 def _value(row: Row, key: str) -> float | None:
     """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
     value: float | None = getattr(row, key)
-    return row.metric_loss if key == "metric_loss_high" and value is None else value
+    return row.metric_loss if key == METRIC_KEY and value is None else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bench.api import loading, sized
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
@@ -10,15 +12,20 @@ from bench.tasks import adopt
 from bench.tasks.user_task import DATASET, OwnTask
 
 
-def are_fixed(path: str) -> bool:
-    """Whether the file of a cell takes guessed sizes alone, of a model of one's own that takes any.
+def of_guessed_sizes(task: str, paths: Iterable[str]) -> list[str]:
+    """The cells of a task whose file takes guessed sizes alone, where it is a model of one's own that takes any.
 
     The sizes are guessed where the inputs are made up and the name of the request tells no sizes.
 
     Args:
-        path: path of the cell.
+        task: name of the task.
+        paths: paths of the cells.
     """
-    return freezes(cell := Cell.from_path(path)) and bool(guessed(cell.task))
+    is_here = sized.family_of(task) in loading.find("models")
+    if is_here and not guessed(task):
+        return []  # without opening each variant's file
+    fixed = [path for path in paths if freezes(Cell.from_path(path))]
+    return fixed if fixed and guessed(task) else []
 
 
 def freezes(cell: Cell) -> bool:
@@ -31,13 +38,14 @@ def freezes(cell: Cell) -> bool:
 
 
 def guessed(task: str) -> dict[str, int]:
-    """By dimension, the sizes of made-up inputs that neither the name of a request nor the model tells."""
+    """By dimension, the sizes of made-up inputs that neither the name of a request nor the model tells.
+
+    None of a task that is not here, or that cannot be opened.
+    """
     family = sized.family_of(task)
-    if family in loading.find("models"):
-        found = catalog.task(family)
-    elif (recalled := adopt.recall(family)) is not None:
-        found = recalled
-    else:
+    try:
+        found = catalog.task(family) if family in loading.find("models") else adopt.recall(family)
+    except BenchError:
         return {}
     if not isinstance(found, OwnTask) or (found.folder / DATASET).is_file():
         return {}

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.sized import BATCH, NEW, family_of, is_generating, sizes_of
-from bench.decisions import pick
+from bench.decisions import pick, standing
 from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints, qualified
 from bench.measure import selection
 from bench.measure.stats import Estimate
@@ -135,7 +135,7 @@ def _race(measurements: Measurements, group: Group) -> _Race | None:
     if not sound:
         return None
     names = {row.cell: short_name(row) for row in sound}
-    race = pick.selected(measurements, sound, within=pick.WITHIN)
+    race = standing.selected(measurements, sound, within=pick.WITHIN)
     near = [names[cell] for cell in (race.first, *race.rivals)]
     return _Race(measurements=measurements, cells={name: cell for cell, name in names.items()}, near=near)
 

@@ -1,56 +1,70 @@
-"""Twins: cells that run the same arithmetic on the same packages, of which the simplest stands for all.
+"""Cells that run the same program, and twins: cells whose outputs have the same errors on the same runtime.
 
-A model as it is, read from bytes, with bound inputs and outputs, or after a graph optimizer that changes nothing that
-runs, takes as long each time: no number of launches tells these apart, and it does not matter which one is shipped.
-They are known by their outputs: those of a split are off the reference's by the same errors to the last digit, and the
-packages and the provider are the same. A cell that was shown to be slower or faster than its twins by more than the
-tolerance is none of them.
+Cells that run the same canonical graph, weights included, on the same packages are one deployment. Each number about
+one of them is about all of them, however differently they were measured.
+
+Twins are not known to be one: a model as it is and after a graph optimizer may give the same outputs in different
+times. So every claim about the fastest is about each of them. But it does not matter which of them is shipped where
+their times are as good, so the simplest of these is named, and the others are listed as its twins.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.plugins import catalog
-from bench.records.measured import Measured
-from bench.records.measurements import Measurements
+from bench.records.measured import Measured, what_runs
 from bench.records.rows import Row
 
 
-def runs_as(record: Measured) -> object | None:
-    """A value that is equal for cells that run the same arithmetic; None where that is unknown."""
+def program(record: Measured) -> object | None:
+    """A value that is equal for cells that are one deployment; None where the graph is unknown."""
+    graph = what_runs(record.cell, record.artifact)
+    return None if graph is None else (graph, _packages(record))
+
+
+def family(record: Measured) -> object | None:
+    """A value that is equal for twins; None where the errors of the outputs or the packages are unknown.
+
+    The outputs of a split are off the reference's by the same errors to the last digit.
+    """
     cell, quality = record.cell, record.quality
     if quality is None or not record.header.versions or quality.loss is None:
         return None
     errors = (quality.loss, quality.max_abs_error, quality.relative_error, *sorted((quality.metrics or {}).items()))
-    packages = tuple(sorted(record.header.versions.items()))
-    return (cell.group, cell.provider, packages, quality.precision, quality.num_samples, errors)
+    ran_on = (cell.group, cell.runtime, cell.provider, _packages(record))
+    return (ran_on, quality.precision, quality.num_samples, errors)
 
 
-def simplest(measurements: Measurements, rows: Sequence[Row], *, within: float) -> dict[str, tuple[str, ...]]:
-    """By path of the cell that stands for its twins, the paths of the others; in the order of the rows.
+def different(records: Mapping[str, Measured], rows: Sequence[Row]) -> list[Row]:
+    """The rows without those that are one deployment with another of them, in their order.
 
-    It is the simplest of those that have at least half as many launches as the one that has most.
-
-    Args:
-        measurements: the model of the measurement, fitted to the records that the rows were made of.
-        rows: the rows of one request.
-        within: a cell that was shown to differ by more than this share is no twin.
+    Of one deployment, the simplest row stays of those that have at least half as many launches as the one with most.
     """
-    sets: dict[object, list[Row]] = {}
-    for row in rows:
-        sets.setdefault(runs_as(measurements.records[row.cell]) or row.cell, []).append(row)
-    found: dict[str, tuple[str, ...]] = {}
-    for members in sets.values():
+    kept = set()
+    for members in _sets(records, rows, program):
         most = max(row.num_launches for row in members)
-        one = min((row for row in members if 2 * row.num_launches >= most), key=lambda row: simplicity(row.cell))
-        others = [row.cell for row in members if row is not one]
-        alike = tuple(cell for cell in others if not _is_apart(measurements, one.cell, cell, within))
-        found |= {one.cell: alike, **{cell: () for cell in others if cell not in alike}}
-    return {row.cell: found[row.cell] for row in rows if row.cell in found}
+        known = [row for row in members if 2 * row.num_launches >= most]
+        kept.add(min(known, key=lambda row: simplicity(row.cell)).cell)
+    return [row for row in rows if row.cell in kept]
+
+
+def simplest(records: Mapping[str, Measured], rows: Sequence[Row]) -> list[Row]:
+    """The simplest row of each family, in the order of the rows."""
+    kept = {min(own, key=lambda row: simplicity(row.cell)).cell for own in _sets(records, rows, family)}
+    return [row for row in rows if row.cell in kept]
+
+
+def same_program(records: Mapping[str, Measured], path: str, rows: Sequence[Row]) -> list[Row]:
+    """Those of the rows that are one deployment with a cell; not the cell itself."""
+    return _alike(records, path, rows, program)
+
+
+def of(records: Mapping[str, Measured], path: str, rows: Sequence[Row]) -> list[Row]:
+    """Those of the rows that are twins of a cell; not the cell itself."""
+    return _alike(records, path, rows, family)
 
 
 def simplicity(path: str) -> tuple[int, bool, int, str]:
@@ -59,17 +73,32 @@ def simplicity(path: str) -> tuple[int, bool, int, str]:
     return (len(cell.chain), not _is_usual(cell), len(cell.runtime), path)
 
 
+def _sets(
+    records: Mapping[str, Measured], rows: Sequence[Row], value: Callable[[Measured], object | None]
+) -> list[list[Row]]:
+    """The rows by a value of their records; a row without one is alone."""
+    found: dict[object, list[Row]] = {}
+    for row in rows:
+        found.setdefault(value(records[row.cell]) or row.cell, []).append(row)
+    return list(found.values())
+
+
+def _alike(
+    records: Mapping[str, Measured], path: str, rows: Sequence[Row], value: Callable[[Measured], object | None]
+) -> list[Row]:
+    """Those of the rows whose records have the same value as that of a cell, if it has one; not the cell itself."""
+    own = value(records[path])
+    if own is None:
+        return []
+    return [row for row in rows if row.cell != path and value(records[row.cell]) == own]
+
+
+def _packages(record: Measured) -> object:
+    return tuple(sorted(record.header.versions.items()))
+
+
 def _is_usual(cell: Cell) -> bool:
     try:
         return bool(catalog.runtime(cell.runtime).default_for)
     except BenchError:  # a runtime that is not here
         return False
-
-
-def _is_apart(measurements: Measurements, one: str, other: str, within: float) -> bool:
-    """Whether two cells were shown to differ by more than a share, with 95 % confidence."""
-    compared = measurements.between(one, other)
-    if compared is None or compared.effect is None:
-        return True
-    effect = compared.effect
-    return abs(effect.value) - effect.half_width() > math.log1p(within)

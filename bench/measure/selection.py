@@ -112,6 +112,23 @@ def is_known(fitted: Fitted, *names: str) -> bool:
     return all(fitted.num_launches[name] >= LEAST_LAUNCHES for name in names)
 
 
+def regret(fitted: Fitted, name: str, others: Sequence[str]) -> float:
+    """The largest share by which a cell that was not selected for its speed may be slower than the fastest of others.
+
+    With 95 % confidence; infinite while the cell, or one of the others that may be faster, has too few launches.
+
+    Args:
+        fitted: the cells of one group.
+        name: name of the cell.
+        others: names of the others, each of which ran beside the baseline.
+    """
+    if others and not is_known(fitted, name):
+        return math.inf
+    each = SPENT / max(1, len(others))
+    faster = [other for other in others if highest(fitted.effect(name, other), each) > 0]
+    return _regret(fitted, name, faster, (stats.ALPHA - SPENT) / max(1, len(faster)))
+
+
 def _regret(fitted: Fitted, name: str, others: Sequence[str], alpha: float) -> float:
     """The largest share by which a cell may be slower than the fastest of some others."""
     if others and not is_known(fitted, name, *others):

@@ -36,18 +36,18 @@ def render(found: Sequence[Best], *, format: str) -> str:
     lines = []
     for one in found:
         row, choice = one.row, one.answer.choice
-        request = "; ".join((choice.group.title, *outcome.beside(one.answer)))
+        request = "; ".join((choice.group.title, *outcome.of_other_threads(one.answer)))
         name = ranking.short_name(row)
         if row.precision not in (None, "float32"):
             name += f" in {row.precision}"
-        if number := len(one.others):
-            name += f" ({number} other{'s' if number > 1 else ''} may be as fast)"
+        if as_fast := outcome.may_be_as_fast(choice):
+            name += f" ({as_fast})"
         metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
-        if said := ", ".join(_lost(row)):
-            metric += f" ({said})"
+        if loss := ", ".join(_lost(row)):
+            metric += f" ({loss})"
         over = [_ratio(one.over.get(source)) for source in sources]
         latency = f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
-        lines.append([*map(printable, (request, name, latency, outcome.regret(choice), metric, *over))])
+        lines.append([*map(printable, (request, name, latency, outcome.regret(one.answer), metric, *over))])
     where = writing.above([machines.headline(one.row for one in found)], format)
     if format == "md":
         return where + writing.plain(titles, lines, format=format, num_names=2)
@@ -94,10 +94,8 @@ def _lost(row: Row) -> Iterator[str]:
     lost = row.metric_loss or 0.0
     if abs(lost) >= LEAST_LOSS:
         yield f"{100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'}"
-    if row.metric_loss_high:
-        yield f"at most {100 * row.metric_loss_high:.2g} % worse"
-    elif row.metric_loss_note:
-        yield f"no bound: {row.metric_loss_note}"
+    if bound := outcome.metric_bound(row):
+        yield bound
 
 
 def _ratio(estimate: Estimate | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.decisions.answer import Answer
-from bench.decisions.pick import KEEP, NONE, WINNER
+from bench.decisions.standing import KEEP, NONE, WINNER
 from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
@@ -90,9 +90,9 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: st
     if choice.outcome == WINNER:
         assert choice.shipped is not None
         name = f"{short_name(choice.shipped)}, {writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
-        return f"winner: {name}, {outcome.regret(choice)}{faster}; next: {command}{option}{longer}"
+        return f"winner: {name}, {outcome.regret(found)}{faster}; next: {command}{option}{longer}"
     if choice.outcome == KEEP:
-        why = f"{outcome.kept(choice)}{faster}"
+        why = f"{outcome.why_as_it_is(found)}{faster}"
         return f"keep: ship it as it is ({outcome.shipped(choice)}): {why}; next: {command}{option}{longer}"
     assert choice.further is not None, "what has no winner needs launches"
     more = "launches alone would not decide soon"

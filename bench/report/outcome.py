@@ -13,10 +13,12 @@ from bench.api.cell import Cell
 from bench.api.fidelity import FidelityTask
 from bench.api.sized import family_of
 from bench.decisions import open_sizes
-from bench.decisions.answer import Answer
-from bench.decisions.constraints import human
-from bench.decisions.pick import KEEP, WINNER, Choice
+from bench.decisions.answer import Answer, is_faster
+from bench.decisions.constraints import METRIC, human
+from bench.decisions.pick import Choice
+from bench.decisions.standing import KEEP, WINNER
 from bench.records import ranking
+from bench.records.rows import Row
 from bench.report import writing
 
 RESULTS = Path("results")
@@ -27,12 +29,13 @@ MOST_GAIN = 0.995
 """A larger share that could be gained is not told: it says nothing."""
 
 
-def regret(choice: Choice) -> str:
-    """How much slower than the fastest the leading row may be, or that the data do not decide."""
+def regret(answer: Answer) -> str:
+    """How much slower than the fastest that qualifies the leading row may be, or that the data do not decide."""
+    choice = answer.choice
     if choice.outcome == KEEP:
-        return f"as it is: {kept(choice)}"
+        return f"as it is: {why_as_it_is(answer)}"
     if choice.outcome == WINNER and choice.regret < LEAST_REGRET:
-        return "no other is faster"
+        return "no other that qualifies is faster"
     if choice.outcome == WINNER:
         return f"at most {100 * choice.regret:.2g} % slower than the fastest"
     if math.isinf(choice.regret):
@@ -40,10 +43,24 @@ def regret(choice: Choice) -> str:
     return f"not decided: it may be {100 * choice.regret:.2g} % slower than the fastest"
 
 
-def kept(choice: Choice) -> str:
-    """Why the model is shipped as it is."""
+def why_as_it_is(answer: Answer) -> str:
+    """Why the model is shipped as it is, and how much could be gained at most where that is known."""
+    choice = answer.choice
+    limits = [option for option in answer.constraints.limits() if option != METRIC]
+    kept = ["keeps the metric"] if answer.constraints.max_metric_loss is not None else []
+    kept += [f"keeps to {' and '.join(limits)}"] if limits else []
+    kept += ["takes any sizes"] if choice.qualified.of_guessed_sizes else []
+    that = f" that {' and '.join(kept)}" if kept else ""
+    threads = f" at {_threads(choice.group.threads)}" if any(one.qualified.ranked for one in answer.beside) else ""
     gain = f"; at most {100 * choice.gain:.2g} % of the time could be gained" if choice.gain < MOST_GAIN else ""
-    return f"nothing that keeps the metric is shown to be faster{gain}"
+    return f"nothing{that} is shown to be faster{threads}{gain}"
+
+
+def may_be_as_fast(choice: Choice) -> str:
+    """`2 others and 1 twin may be as fast`; empty where none may."""
+    counts = (("other", len(choice.others)), ("twin", len(choice.twins)))
+    texts = [f"{number} {name}{'s' if number > 1 else ''}" for name, number in counts if number]
+    return f"{' and '.join(texts)} may be as fast" if texts else ""
 
 
 def shipped(choice: Choice) -> str:
@@ -53,20 +70,27 @@ def shipped(choice: Choice) -> str:
     return f"{row.runtime}, {writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
 
 
-def beside(answer: Answer) -> Iterator[str]:
-    """What is known of the other numbers of threads, a sentence each without its full stop."""
-    own = answer.choice.group.threads
+def of_other_threads(answer: Answer) -> Iterator[str]:
+    """What is known of the other numbers of threads, a sentence each without its full stop.
+
+    What was compared are the leading rows: that to ship, or else the one that looks fastest.
+    """
+    own = answer.choice
     for choice in answer.beside:
         if not choice.qualified.ranked:
             continue
         threads, number = _threads(choice.group.threads), len(choice.qualified.rows)
-        cells = f"{threads}: {number} cell{'s qualify' if number > 1 else ' qualifies'}"
         if not number:
             yield f"{threads}: none of {len(choice.qualified.ranked)} cells qualifies"
-        elif choice.group.threads > own:
-            yield f"{cells}, none of which is shown to beat {_threads(own)}"
+            continue
+        cells = f"{threads}: {number} cell{'s qualify, the leading one' if number > 1 else ' qualifies, which'}"
+        faster = [one for one in (own, *answer.beside) if is_faster(one, choice)]
+        if faster:
+            yield f"{cells} is shown to be slower than that at {_threads(faster[0].group.threads)}"
+        elif is_faster(choice, own):
+            yield f"{cells} is shown to be faster than that at {_threads(own.group.threads)}, but not which to ship"
         else:
-            yield f"{cells}, the fastest of which is slower than that at {_threads(own)}"
+            yield f"{cells} is not shown to be faster than that at {_threads(own.group.threads)}"
 
 
 def _threads(number: int) -> str:
@@ -86,8 +110,16 @@ def faster(choice: Choice) -> str | None:
         if _is_own(row.task):
             text += " on these inputs, and --dataset with labelled samples would tell whether its answers are right"
         return text
-    least = f"; it loses {_share(row.metric_loss)} of {row.metric_name}"
-    return text + least + (f", at most {_share(row.metric_loss_high)}" if row.metric_loss_high is not None else "")
+    most = f", at most {_share(choice.faster_loss_high)}" if choice.faster_loss_high is not None else ""
+    return f"{text}; it loses {_share(row.metric_loss)} of {row.metric_name}{most}"
+
+
+def metric_bound(row: Row) -> str:
+    """How much worse than the reference's the metric of a row may be, or why that is not known; empty for no loss."""
+    high = row.metric_loss_high
+    if high is None:
+        return f"no bound: {row.metric_loss_note}" if row.metric_loss_note else ""
+    return f"at most {100 * high:.2g} % worse" if high > 0 else f"at least {-100 * high:.2g} % better" if high else ""
 
 
 def _is_own(task: str) -> bool:
@@ -150,8 +182,8 @@ def fields(answer: Answer) -> dict[str, Any]:
         "regret": choice.regret if has_bound else None,
         "gain": choice.gain if has_bound else None,
         "may_be_as_fast": [other.cell for other in choice.others],
-        "twins": list(choice.twins.get(row.cell, ())) if row else [],
-        "other_threads": [*beside(answer)],
+        "twins": list(choice.twins),
+        "other_threads": [*of_other_threads(answer)],
         "lacking": choice.lacking,
         "tolerance_for_a_winner": answer.tolerance,
         "launches_for_a_winner": choice.further.launches if choice.further else None,

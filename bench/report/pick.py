@@ -10,7 +10,8 @@ from bench.decisions import load as load_decisions
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import METRIC
 from bench.decisions.load import Turns
-from bench.decisions.pick import WINNER, Choice
+from bench.decisions.pick import Choice
+from bench.decisions.standing import WINNER
 from bench.measure.load.launch import HIGHEST
 from bench.records import machines, ranking
 from bench.report import load, outcome, writing
@@ -49,7 +50,7 @@ def front(answer: Answer) -> str:
     if writing.room_for_names(titles, lines) < longest:  # then titles take more lines
         titles = [title.replace(" ", "\n") for title in titles]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
-    few += "".join(f"{row.cell} is left out: {outcome.sizes(row.cell)}.\n" for row in choice.qualified.fixed)
+    few += "".join(f"{row.cell} is left out: {outcome.sizes(row.cell)}.\n" for row in choice.qualified.of_guessed_sizes)
     where = writing.above(machines.above(rows, writing.terminal_width()), "table")
     return f"{few}{where}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
 
@@ -93,12 +94,11 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         "templates/pick.j2",
         choice=choice,
         over_baseline=writing.interval(choice.over_baseline) if choice.over_baseline else None,
-        regret=outcome.regret(choice),
-        kept=outcome.kept(choice),
+        regret=outcome.regret(answer),
+        why_as_it_is=outcome.why_as_it_is(answer),
         shipped=outcome.shipped(choice) if choice.shipped else "",
-        is_alone=len(choice.twins) == 1,
-        twins=choice.twins.get(choice.shipped.cell, ()) if choice.shipped else (),
+        is_alone=len(choice.candidates) == 1,
         sizes=sizes,
-        said=[*filter(None, [outcome.faster(choice)]), *outcome.beside(answer)],
+        notes=[*filter(None, [outcome.faster(choice)]), *outcome.of_other_threads(answer)],
         commands=commands,
     )

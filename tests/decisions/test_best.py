@@ -21,6 +21,7 @@ from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record
 from bench.report import best as report
+from bench.report import outcome
 from support import records as made
 
 TORCH = "super_resolution/torch/native/raw/pytorch/cpu/b1t1"
@@ -164,7 +165,7 @@ def test_table() -> None:
     assert cells[1:5] == [
         "tf/native/raw/tensorflow/cpu",
         "2.88 ms",
-        "no other is faster",
+        "no other that qualifies is faster",
         "0.9962 accuracy (0.4 % worse, no bound: an earlier version verified it)",
     ]
     assert cells[5] == "itself"
@@ -182,6 +183,14 @@ def test_table_says_how_much_of_the_metric_may_be_lost() -> None:
     assert found.row.cell == TF
     assert "0.75 accuracy (at most 0.45 % worse)" in report.render([found], format="md")
     assert best_of(cell, max_metric_loss=0.004) == []
+
+
+@pytest.mark.parametrize(
+    ("high", "said"), [(0.01, "at most 1 % worse"), (0.0, ""), (-0.002, "at least 0.2 % better"), (None, "")]
+)
+def test_the_bound_of_a_metric_is_in_words(high: float | None, said: str) -> None:
+    (found,) = best_of(cell(TF, 1.25))
+    assert outcome.metric_bound(dataclasses.replace(found.row, metric_loss_high=high, metric_loss_note=None)) == said
 
 
 def test_default_is_itself_however_noisy_the_controls_are() -> None:

@@ -54,18 +54,26 @@ def test_a_file_of_guessed_sizes_is_not_shipped(task: Path) -> None:
     (group,) = ranking.select(assemble.rows(records, measurements=measurements)).groups
     found = qualified(measurements, group, Constraints(max_metric_loss=0.01))
     assert [row.variant for row in found.rows] == ["raw"]
-    assert [row.variant for row in found.fixed] == ["static_shapes"]
+    assert [row.variant for row in found.of_guessed_sizes] == ["static_shapes"]
     assert outcome.sizes(fixed(RAW)) == (
         "its file takes guessed sizes alone, which `bench run --model` with --dim sequence=16 asks for"
     )
 
 
 def test_sizes_that_were_asked_for_are_not_guessed(task: Path) -> None:
-    assert open_sizes.are_fixed(fixed(RAW))
-    assert not open_sizes.are_fixed(RAW)
-    assert not open_sizes.are_fixed(fixed(RAW.replace("own/", "own@sequence=16/")))
+    paths = [RAW, fixed(RAW)]
+    assert open_sizes.of_guessed_sizes("own", paths) == [fixed(RAW)]
+    asked = "own@sequence=16"
+    assert open_sizes.of_guessed_sizes(asked, [path.replace("own", asked) for path in paths]) == []
     (task / "dataset.npz").write_bytes(b"")
-    assert not open_sizes.are_fixed(fixed(RAW)), "the samples have the sizes of the requests to come"
+    assert open_sizes.of_guessed_sizes("own", paths) == [], "the samples have the sizes of the requests to come"
+
+
+def test_a_task_that_cannot_be_opened_has_no_guessed_sizes(task: Path) -> None:
+    (task / "task.py").write_text("raise RuntimeError('half written')")
+    catalog.forget()
+    assert open_sizes.guessed("own") == {}
+    assert open_sizes.of_guessed_sizes("own", [fixed(RAW)]) == []
 
 
 def test_a_deployment_says_the_sizes_that_it_takes() -> None:

@@ -26,6 +26,7 @@ from bench.records.lines import Failure
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record
+from bench.report import outcome
 from bench.report import pick as pick_report
 from support import records as made
 
@@ -225,6 +226,37 @@ def test_what_nothing_meets_is_said_of_each() -> None:
     text = found.lacking or ""
     assert "--max-size 0 of 3; the least is 2e-05 MB" in text
     assert "--max-latency 2 of 3" in text
+
+
+def test_a_loss_is_counted_at_the_level_at_which_it_was_held_against_the_limit() -> None:
+    """Each of two cells loses at most 0.93 % by itself; that at most one of both is wrong allows 1.14 %."""
+    cells = [
+        made.with_artifact(unsure(name, 0.5, num_samples=number), size_bytes=8)
+        for name, number in (("one", 320), ("two", 321))
+    ]
+    found = choose(*cells, max_metric_loss=0.01, max_size_bytes=10)
+    assert found.lacking is not None
+    assert (
+        "alone, --max-metric-drop 0 of 3; the least is 1.1 %, with 95 % confidence for all such cells together, "
+        "--max-size 2 of 3"
+    ) in found.lacking
+    found = choose(*cells, max_metric_loss=0.012, max_size_bytes=10)
+    assert found.shipped is not None
+    (only, _) = cells
+    found = choose(only, max_metric_loss=0.01, max_size_bytes=10)
+    assert variant(found) == "one"
+
+
+def test_what_a_faster_cell_may_lose_is_told_at_the_level_at_which_it_was_held_against_the_limit() -> None:
+    cells = [unsure(name, factor, num_samples=number) for name, factor, number in (("a", 0.3, 320), ("b", 0.5, 321))]
+    base = made.replaced_quality(made.baseline(BASE, **BLOCKS), metric_loss=0.0)
+    found = choose_in({record.cell.path: record for record in (base, *cells)}, max_metric_loss=0.01)
+    assert found.faster is not None
+    assert found.shipped is not None
+    assert (found.faster.variant, found.shipped.variant) == ("a", "raw")
+    assert found.faster.metric_loss_high == pytest.approx(1 - 0.05 ** (1 / 320))
+    assert found.faster_loss_high == pytest.approx(1 - 0.025 ** (1 / 320))
+    assert (outcome.faster(found) or "").endswith("it loses 0 % of accuracy, at most 1.1 %")
 
 
 def test_wrong_and_failed_cells_are_not_picked() -> None:

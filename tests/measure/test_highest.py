@@ -74,6 +74,22 @@ def test_a_single_slow_answer_at_a_low_rate_is_noise() -> None:
     assert found.rate == pytest.approx(950, rel=0.02)
 
 
+def test_no_fall_is_told_that_was_not_tried_again() -> None:
+    """The first answer at each low rate is slow by chance; for the last ones no more probes are made again."""
+    tried: set[float] = set()
+
+    def latency_ns(rate: float) -> float:
+        is_first = rate not in tried
+        tried.add(rate)
+        return 90e6 if is_first and rate < 500 else 30e6
+
+    found = highest.search(latency_ns, BOUND_NS, 500.0)
+    rates = [probe.rate for probe in found.probes]
+    assert len(rates) - len(set(rates)) == highest.MOST_AGAIN
+    assert highest.fall(found.probes, BOUND_NS) is not None, "by single probes it would fall"
+    assert (found.rate, found.fall) == (None, None)
+
+
 def test_a_flat_latency_above_the_bound_has_no_rate_and_does_not_fall() -> None:
     found = highest.search(lambda rate: 24e6 if round(rate) % 2 else 22e6, BOUND_NS, 100.0)
     assert (found.rate, found.fall) == (None, None)

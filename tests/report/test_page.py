@@ -139,6 +139,13 @@ def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str
     assert "Over null's default" not in html
 
 
+def test_no_loss_has_no_bound_to_tell() -> None:
+    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=0.01)
+    one = dataclasses.replace(found, row=dataclasses.replace(found.row, metric_loss=0.0, metric_loss_high=0.0))
+    html = page([Shown(records=records(), rows=toy_rows(), best=[one])], margin=0.02)
+    assert "0.745 <small>accuracy</small></td>" in html
+
+
 def test_long_launches_are_thinned_to_quantiles(data: list[dict[str, Any]]) -> None:
     (prune,) = [found for found in data if found["cell"] == PRUNE]
     first, second = prune["launches"]

@@ -50,7 +50,8 @@ class Found:
     Attributes:
         rate: requests a second; None where no rate keeps the latency, or the latency falls while the rate rises.
         probes: what was tried, in that order.
-        fall: two probes of which the second is at a higher rate and has less latency; None where there are none.
+        fall: two probes of which the second is at a higher rate and has less latency, also when both rates are tried
+            again; None where there are none.
     """
 
     rate: float | None
@@ -93,7 +94,9 @@ def search(try_rate: Callable[[float], float], bound_ns: float, guess: float) ->
         rate = _highest(keeps, probes, bound_ns, guess)
     except _Falls:
         rate = None
-    return Found(rate=rate, probes=tuple(probes), fall=fall(probes, bound_ns) if rate is None else None)
+    rates = [one.rate for one in probes]
+    again = [one for one in probes if rates.count(one.rate) > 1]  # the others may be noise: see `MOST_AGAIN`
+    return Found(rate=rate, probes=tuple(probes), fall=fall(again, bound_ns) if rate is None else None)
 
 
 def _highest(keeps: Callable[[float], bool], probes: Sequence[Probe], bound_ns: float, guess: float) -> float | None:
