@@ -3,7 +3,8 @@
 A model as it is, read from bytes, with bound inputs and outputs, or after a graph optimizer that changes nothing that
 runs, takes as long each time: no number of launches tells these apart, and it does not matter which one is shipped.
 They are known by their outputs: those of a split are off the reference's by the same errors to the last digit, and the
-packages and the provider are the same. A cell that was shown to be slower or faster than its twins by more than the
+packages, the provider and the steps that may change numbers are the same, for a model may give the same outputs for all
+inputs. A cell that was shown to be slower or faster than its twins by more than the
 tolerance is none of them.
 """
 
@@ -27,7 +28,16 @@ def runs_as(record: Measured) -> object | None:
         return None
     errors = (quality.loss, quality.max_abs_error, quality.relative_error, *sorted((quality.metrics or {}).items()))
     packages = tuple(sorted(record.header.versions.items()))
-    return (cell.group, cell.provider, packages, quality.precision, quality.num_samples, errors)
+    lossy = tuple(filter(_may_change_numbers, cell.chain))
+    return (cell.group, cell.provider, packages, quality.precision, quality.num_samples, errors, lossy)
+
+
+def _may_change_numbers(name: str) -> bool:
+    """Whether a variant is lossy, or is not here."""
+    try:
+        return catalog.variant(name).variant.lossy
+    except BenchError:
+        return True
 
 
 def simplest(measurements: Measurements, rows: Sequence[Row], *, within: float) -> dict[str, tuple[str, ...]]:

@@ -186,27 +186,24 @@ def test_best_has_one_answer_for_a_task() -> None:
     assert (found.row.variant, found.row.threads) == ("fast", 1)
 
 
+def ran_with(found: Record, version: str = "1.0") -> Record:
+    """The record with a package of a version."""
+    lines = [replace(found.header, versions={"runtime": version}), found.quality, *found.launches]
+    return Record.from_lines([line for line in lines if line is not None])
+
+
 def test_cells_that_run_the_same_arithmetic_need_not_be_told_apart() -> None:
     """Five twins whose launches differ by 10 %: the simplest stands for all, and it is shipped."""
     names = ("onnxsim", "dedup", "onnxoptimizer", "onnxslim+dedup")
     cells = [cell(name, 0.5, noise=0.1 * (-1) ** number) for number, name in enumerate(names)]
     far = cell("far", 0.9, noise=0.001, loss=0.3)
-
-    def ran_with(found: Record, version: str = "1.0") -> Record:
-        return Record.from_lines(
-            [
-                replace(found.header, versions={"runtime": version}),
-                *(line for line in (found.quality, *found.launches) if line is not None),
-            ]
-        )
-
     apart = answer(baseline(), *cells, far).choice
     assert apart.outcome == "none"
     found = answer(baseline(), *map(ran_with, cells), far).choice
     assert found.shipped is not None
     assert (found.outcome, found.shipped.variant) == ("winner", "dedup")
     assert len(found.twins[found.shipped.cell]) == 3
-    alone = answer(*map(ran_with, [baseline(), cell("twin", 1.0, noise=0.1)]))
+    alone = answer(*map(ran_with, [baseline(), cell("dedup", 1.0, noise=0.1)]))
     assert len(alone.choice.qualified.rows) == 2
     assert "  no other qualifies\n" in pick_report.verdict(alone, "bench pick toy", "")
     assert found.others == []
@@ -214,12 +211,19 @@ def test_cells_that_run_the_same_arithmetic_need_not_be_told_apart() -> None:
     assert answer(baseline(), *others, far).choice.outcome == "none", "other versions are other programs"
 
 
-def test_a_cell_that_is_shown_to_be_slower_is_no_twin() -> None:
-    def ran(found: Record) -> Record:
-        lines = [replace(found.header, versions={"runtime": "1.0"}), found.quality, *found.launches]
-        return Record.from_lines([line for line in lines if line is not None])
+def test_a_lossy_step_has_no_twin_without_it_though_the_outputs_are_the_same() -> None:
+    """As where a model gives the same outputs for all inputs."""
+    cells = [
+        cell(name, 0.5, noise=0.04 * (-1) ** number) for number, name in enumerate(("dedup", "fp16", "dedup+fp16"))
+    ]
+    found = answer(baseline(), *map(ran_with, cells)).choice
+    names = {cell(name, 0.5).cell.path: name for name in ("dedup", "fp16", "dedup+fp16")}
+    alike = {names[one]: [names[other] for other in others] for one, others in found.twins.items() if one in names}
+    assert alike == {"dedup": [], "fp16": ["dedup+fp16"]}
 
-    found = answer(baseline(), ran(cell("a", 0.7, noise=0.001)), ran(cell("b", 0.5, noise=0.001))).choice
+
+def test_a_cell_that_is_shown_to_be_slower_is_no_twin() -> None:
+    found = answer(baseline(), ran_with(cell("a", 0.7, noise=0.001)), ran_with(cell("b", 0.5, noise=0.001))).choice
     assert found.shipped is not None
     assert (found.shipped.variant, found.twins[found.shipped.cell]) == ("b", ())
 
