@@ -10,7 +10,7 @@ from bench.decisions import load as load_decisions
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import METRIC
 from bench.decisions.load import Turns
-from bench.decisions.pick import WINNER, Choice
+from bench.decisions.pick import NONE, WINNER, Choice
 from bench.measure.load.launch import HIGHEST
 from bench.records import machines, ranking
 from bench.report import load, outcome, writing
@@ -95,6 +95,7 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         over_baseline=writing.interval(choice.over_baseline) if choice.over_baseline else None,
         regret=outcome.regret(choice),
         kept=outcome.kept(choice),
+        undecided=outcome.undecided(choice) if choice.outcome == NONE and choice.lacking is None else "",
         shipped=outcome.shipped(choice) if choice.shipped else "",
         is_alone=len(choice.twins) == 1,
         twins=choice.twins.get(choice.shipped.cell, ()) if choice.shipped else (),
