@@ -162,7 +162,7 @@ def run(
         shown = found.of(cells)
         if versions or python:  # whose cells are beside a baseline that nobody named
             shown = [*found.of(found.baselines_of(shown)), *shown]
-        is_measured = tell(found, shown, sizes)
+        is_measured = tell(found, shown, sizes, late=_late(left_out, len(cells)))
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
 
     left_out: list[Cell] = []
@@ -180,13 +180,7 @@ def run(
                 _tell_standing(stored(store).of(cells), len(cells))
             raise
         left_out = sweep_here.left_out
-    num_told = sum(map(told_of, stores))
-    if left_out:
-        late = f"{len(left_out)} of {len(cells)} cells are not in the table"
-        options.say(
-            f"{late}: each compiles for half a minute, and no time was left; a longer --total or --budget adds them"
-        )
-    if num_told < len(stores):
+    if sum(map(told_of, stores)) < len(stores):
         raise typer.Exit(1)
 
 
@@ -230,8 +224,23 @@ def _tell_standing(shown: Sequence[Row], total: int) -> None:
         options.say(f"{missing} of {total} cells are not in this table: they were not timed yet")
 
 
-def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, results: Path, goal: Goal) -> bool:
-    """Print the tables of a run and its last line, and return whether a cell was measured."""
+def _late(left_out: Sequence[Cell], total: int) -> list[str]:
+    """What to say of cells for which there was no time, before the last line of a run."""
+    late = f"{len(left_out)} of {total} cells are not in the table"
+    more = "each compiles for half a minute, and no time was left; a longer --total or --budget adds them"
+    return [f"{late}: {more}"] if left_out else []
+
+
+def _tell(
+    found: Results,
+    shown: Sequence[Row],
+    sizes: Mapping[str, int],
+    *,
+    results: Path,
+    goal: Goal,
+    late: Sequence[str] = (),
+) -> bool:
+    """Print the tables of a run, what is to be said besides and its last line; return whether a cell was measured."""
     from bench.api import sized
     from bench.cli.show import print_table
     from bench.decisions.answer import of_run
@@ -250,13 +259,13 @@ def _tell(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, res
     if decoders:
         options.write(generated.render(decoders, format="table"), None)
     options.write(shared.render(found.measurements.places), None)
-    options.say_notes(warnings(shown))
+    options.say_notes([*warnings(shown), *late])
     answers = [of_run(found, task) for task in dict.fromkeys(row.task for row in shown)]
     options.say(next_step.after(shown, sizes=sizes, results=results, answers=answers, goal=goal))
     return next_step.is_measured(shown)
 
 
-def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]) -> bool:
+def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, late: Sequence[str] = ()) -> bool:
     """Print the table of numbers of threads, or why there is none.
 
     Returns:
@@ -273,5 +282,7 @@ def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]
         options.write(threads.render(scaled, own, format="table"), None)
     else:
         print_table(shown)
+    options.say_notes(late)
+    if not scaled:
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))
     return bool(scaled) or has_launches or next_step.is_at_one_thread(shown)

@@ -35,7 +35,16 @@ def family(record: Measured) -> object | None:
         return None
     errors = (quality.loss, quality.max_abs_error, quality.relative_error, *sorted((quality.metrics or {}).items()))
     ran_on = (cell.group, cell.runtime, cell.provider, _packages(record))
-    return (ran_on, quality.precision, quality.num_samples, errors)
+    lossy = tuple(filter(_may_change_numbers, cell.chain))  # a model may give the same outputs for all inputs
+    return (ran_on, quality.precision, quality.num_samples, errors, lossy)
+
+
+def _may_change_numbers(name: str) -> bool:
+    """Whether a variant is lossy, or is not here."""
+    try:
+        return catalog.variant(name).variant.lossy
+    except BenchError:
+        return True
 
 
 def different(records: Mapping[str, Measured], rows: Sequence[Row]) -> list[Row]:

@@ -294,7 +294,17 @@ class Sweep:
     def _time(self, groups: Sequence[Group], goal: Goal) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         method, blocks, began_s = self._options.method, self._place.blocks(), time.monotonic()
-        rounds.measure(groups, method, goal, keep=self._keep, report=self._observer.progress, blocks=blocks)
+        # First launches are brief. Where preparing took all of the time, a block that is cut would leave no table.
+        has_launches = any(ledger.launches for group in groups for ledger in (group.baseline, *group.ledgers))
+        rounds.measure(
+            groups,
+            method,
+            goal,
+            keep=self._keep,
+            report=self._observer.progress,
+            cut_blocks=has_launches or self._options.whole_split,
+            blocks=blocks,
+        )
         self._measured_s += time.monotonic() - began_s
         for group in groups:
             if group.baseline.failed:

@@ -102,7 +102,7 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: st
     if found.tolerance is not None:
         share = f"{100 * found.tolerance:g}"
         now = f"; {command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
-    return f"none: {len(choice.contenders)} cells may be the fastest; {more}{now}"
+    return f"none: {outcome.undecided(choice)}; {more}{now}"
 
 
 def _longer(goal: Goal, launches: int) -> str:

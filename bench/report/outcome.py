@@ -63,6 +63,15 @@ def may_be_as_fast(choice: Choice) -> str:
     return f"{' and '.join(texts)} may be as fast" if texts else ""
 
 
+def undecided(choice: Choice) -> str:
+    """Why the data do not decide between the cells that qualify."""
+    if len(choice.contenders) > 1:
+        return f"{len(choice.contenders)} cells may be the fastest"
+    (row,) = choice.contenders
+    times = "once" if row.num_launches == 1 else f"{row.num_launches} times"
+    return f"{ranking.short_name(row)} looks fastest, but it was launched {times} and that is not enough to be sure"
+
+
 def shipped(choice: Choice) -> str:
     """The runtime and the latency of the row to ship: `onnxruntime, 0.24 ms`."""
     row = choice.shipped

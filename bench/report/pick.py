@@ -11,7 +11,7 @@ from bench.decisions.answer import Answer
 from bench.decisions.constraints import METRIC
 from bench.decisions.load import Turns
 from bench.decisions.pick import Choice
-from bench.decisions.standing import WINNER
+from bench.decisions.standing import NONE, WINNER
 from bench.measure.load.launch import HIGHEST
 from bench.records import machines, ranking
 from bench.report import load, outcome, writing
@@ -96,6 +96,7 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         over_baseline=writing.interval(choice.over_baseline) if choice.over_baseline else None,
         regret=outcome.regret(answer),
         why_as_it_is=outcome.why_as_it_is(answer),
+        undecided=outcome.undecided(choice) if choice.outcome == NONE and choice.lacking is None else "",
         shipped=outcome.shipped(choice) if choice.shipped else "",
         is_alone=len(choice.candidates) == 1,
         sizes=sizes,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import sys
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from bench.api.cell import Cell
 from bench.cli import main, run
 from bench.measure import machine
-from bench.pipeline import sweeps
+from bench.pipeline import sweep, sweeps
 from support import searches
 
 ROOT = Path(__file__).parents[2]
@@ -76,3 +78,19 @@ def test_a_cell_that_was_timed_and_has_ended_is_counted_once(capsys: pytest.Capt
     ]
     run._tell_standing(shown, 5)
     assert "2 of 5 cells are not in this table" in capsys.readouterr().err
+
+
+def test_the_last_line_says_how_the_run_ended_whatever_was_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_nothing(self: sweep.Sweep, cells: Sequence[Cell]) -> None:
+        self.left_out += cells[-1:]
+
+    monkeypatch.setattr(sweep.Sweep, "run", run_nothing)
+    monkeypatch.setattr(sys, "argv", ["bench", "run", "--model", "model.onnx", "*/raw/onnxruntime*/cpu/b1t1"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 1
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("bench: ")]
+    assert said[-2].startswith("bench: 1 of 3 cells are not in the table: each compiles for half a minute")
+    assert said[-1].startswith("bench: no cell could be timed")

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from bench.decisions import twins
 from bench.decisions.answer import Answer
 from bench.records.store import Record
 from bench.report import outcome
@@ -136,3 +137,13 @@ def test_the_sentence_of_several_sure_cells_counts_twins_once() -> None:
         "of the 2 that are fast enough for sure, twins counted once: the smallest file; of files within 10 % of it the "
         "least memory, and within 10 % of that the simplest\n"
     ) in verdict(found)
+
+
+def test_a_lossy_step_has_no_twin_without_it_though_the_outputs_are_the_same() -> None:
+    """As where a model gives the same outputs for all inputs."""
+    steps = ("dedup", "fp16", "dedup+fp16")
+    records = {found.cell.path: found for found in (ran_with(cell(name, 0.5)) for name in steps)}
+    families = [twins.family(records[path]) for path in paths(*steps)]
+    assert None not in families
+    assert families[0] != families[1]
+    assert families[1] == families[2]

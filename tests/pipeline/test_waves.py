@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import stats
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
+from bench.measure import blocks, rounds
 from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.goal import Goal
@@ -216,6 +218,27 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
     steps = swept([["raw", "fast"], ["slow"]], speeds=SPEEDS, ends_s=ends_s, budget_s=600.0)
     assert (("prepare", "slow") not in steps) == is_left_out
     assert [each.variant for each in swept.left_out] == (["slow"] if is_left_out else [])
+
+
+def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
+    swept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each block takes longer than the time that is left."""
+    answers: list[bool] = []
+    run = blocks.run_block
+
+    def slowly(*arguments: Any, out_of_time: Callable[[], bool], **options: Any) -> Any:
+        rounds.time.sleep(700)
+        answers.append(out_of_time())
+        return run(*arguments, out_of_time=out_of_time, **options)
+
+    monkeypatch.setattr(blocks, "run_block", slowly)
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(rounds, "time", clock)
+    swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, budget_s=600.0)
+    assert answers == [False, True, True]
+    assert all(record.launches for record in swept.records.values())
 
 
 def test_contenders_alone_are_verified_further_before_the_open_questions(swept: Any) -> None:

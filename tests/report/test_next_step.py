@@ -16,6 +16,7 @@ from bench.decisions.pick import Choice
 from bench.measure.goal import Goal
 from bench.records.ranking import Group
 from bench.records.rows import Row
+from bench.report import pick as pick_report
 from bench.report.next_step import after, is_measured, unscaled
 
 RESULTS = Path("results")
@@ -109,6 +110,17 @@ def test_what_is_missing_for_a_winner_is_said() -> None:
     assert line_of([TIMED], answered(further=endless, **undecided)) == (
         "none: 2 cells may be the fastest; launches alone would not decide soon"
     )
+
+
+def test_a_lone_cell_that_looks_fastest_is_not_sure_to_be_after_one_launch() -> None:
+    once = dataclasses.replace(TIMED, num_launches=1)
+    found = answered(outcome="none", shipped=None, contenders=(once,), further=Further(cells=(once.cell,), launches=2))
+    assert line_of([once], found, budget_s=90.0) == (
+        "none: onnx/native/raw/onnxruntime/cpu looks fastest, but it was launched once and that is not enough to be "
+        "sure; the same command with --budget 5m goes on"
+    )
+    shown = pick_report.verdict(found, "bench pick own", "")
+    assert "not enough to be sure:\n    own/onnx/native/raw/onnxruntime/cpu/b1t1\n" in shown
 
 
 def test_a_task_of_which_nothing_qualifies_says_why() -> None:
