@@ -46,22 +46,22 @@ def test_the_simplest_of_twins_that_are_as_fast_is_named() -> None:
 
 def test_a_simple_cell_is_not_named_where_a_twin_may_be_much_faster() -> None:
     """It looks 10 % faster in launches that differ by 40 %, so that it was not shown to differ."""
-    cells = [cell("a", 0.5, noise=0.001), cell("a+b", 0.45, noise=0.2)]
+    cells = [cell("dedup", 0.5, noise=0.001), cell("dedup+onnxsim", 0.45, noise=0.2)]
     found = answer(baseline(), *map(ran_with, cells)).choice
     assert found.shipped is not None
     assert found.race is not None
-    assert found.race.regrets[paths("a")[0]] > 0.1
-    assert (found.shipped.variant, found.twins, found.others) == ("a+b", paths("a"), [])
-    cells = [cell("a", 0.5, noise=0.001), cell("a+b", 0.48, noise=0.3)]
+    assert found.race.regrets[paths("dedup")[0]] > 0.1
+    assert (found.shipped.variant, found.twins, found.others) == ("dedup+onnxsim", paths("dedup"), [])
+    cells = [cell("dedup", 0.5, noise=0.001), cell("dedup+onnxsim", 0.48, noise=0.3)]
     found = answer(baseline(), *map(ran_with, cells)).choice
     assert (found.outcome, found.shipped) == ("none", None)
     assert found.regret > 0.05
 
 
 def test_a_twin_that_was_launched_once_leaves_the_claim_open() -> None:
-    once = cell("a+b", 0.5)
+    once = cell("dedup+onnxsim", 0.5)
     once = dataclasses.replace(once, launches=once.launches[:1])
-    found = answer(baseline(), ran_with(cell("a", 0.502, noise=0.001)), ran_with(once)).choice
+    found = answer(baseline(), ran_with(cell("dedup", 0.502, noise=0.001)), ran_with(once)).choice
     assert (found.outcome, found.regret) == ("none", float("inf"))
 
 
@@ -101,34 +101,36 @@ def test_where_all_cells_are_one_deployment_no_other_qualifies() -> None:
     ],
 )
 def test_another_runtime_provider_or_version_has_no_twins(path: str, version: str) -> None:
-    near = cell("a+b", 0.501, noise=0.001)
+    near = cell("dedup+onnxsim", 0.501, noise=0.001)
     other = made.with_artifact(made.record(path, *near.launches, quality=near.quality), size_bytes=31)
-    found = answer(baseline(), ran_with(cell("a", 0.5, noise=0.001)), ran_with(other, version)).choice
+    found = answer(baseline(), ran_with(cell("dedup", 0.5, noise=0.001)), ran_with(other, version)).choice
     assert found.shipped is not None
-    assert found.shipped.variant == "a"
+    assert found.shipped.variant == "dedup"
     assert [row.cell for row in found.others] == [path]
     assert found.twins == ()
 
 
 def test_a_twin_that_is_shown_to_be_slower_is_not_named() -> None:
-    found = answer(baseline(), ran_with(cell("a", 0.7, noise=0.001)), ran_with(cell("a+b", 0.5, noise=0.001))).choice
+    found = answer(
+        baseline(), ran_with(cell("dedup", 0.7, noise=0.001)), ran_with(cell("dedup+onnxsim", 0.5, noise=0.001))
+    ).choice
     assert found.shipped is not None
-    assert (found.shipped.variant, found.twins) == ("a+b", ())
-    assert [row.variant for row in found.candidates] == ["a+b", "a", "raw"]
+    assert (found.shipped.variant, found.twins) == ("dedup+onnxsim", ())
+    assert [row.variant for row in found.candidates] == ["dedup+onnxsim", "dedup", "raw"]
 
 
 def test_a_twin_with_a_smaller_file_is_on_the_front() -> None:
-    cells = [cell("a", 0.5, noise=0.001, size=100), cell("a+b", 0.501, noise=0.001, size=50)]
+    cells = [cell("dedup", 0.5, noise=0.001, size=100), cell("dedup+onnxsim", 0.501, noise=0.001, size=50)]
     found = answer(baseline(), *map(ran_with, cells)).choice
     assert found.shipped is not None
-    assert found.shipped.variant == "a"
-    assert [row.variant for row in found.front] == ["a", "a+b", "raw"]
+    assert found.shipped.variant == "dedup"
+    assert [row.variant for row in found.front] == ["dedup", "dedup+onnxsim", "raw"]
 
 
 def test_the_sentence_of_several_sure_cells_counts_twins_once() -> None:
     cells = [
-        cell("a", 0.5, noise=0.001),
-        cell("a+b", 0.5, noise=0.001),
+        cell("dedup", 0.5, noise=0.001),
+        cell("dedup+onnxsim", 0.5, noise=0.001),
         cell("c", 0.5, noise=0.001, size=500, loss=0.3),
     ]
     found = answer(baseline(), *map(ran_with, cells))
