@@ -110,20 +110,20 @@ class Request:
     def _effect(self, weights: Mapping[int, float], further: Variance | None = None) -> Effect:
         """A weighted sum of rows of `_components`; `further` is one more part of its variance."""
         known = self._components
-        rows, row_weights = list(weights), np.array(list(weights.values()))
-        variance_P = np.einsum("r,prs,s->p", row_weights, known.covariances[:, rows][:, :, rows], row_weights)
+        rows, row_weights = np.array([*weights], dtype=int), np.array([*weights.values()])
+        parts_Prs = known.covariances[:, rows[:, None], rows[None, :]]
+        variance_P = np.einsum("r,prs,s->p", row_weights, parts_Prs, row_weights)
         variance_P = np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing
-        errors_PP = known.errors
+        # Views: the errors have a row for each cell of all requests, and this is asked of each pair of cells.
+        launches_C, effects_E = np.split(variance_P, [known.num_cells])
+        errors_CC = known.errors[: known.num_cells, : known.num_cells]
+        errors_EE = known.errors[known.num_cells :, known.num_cells :]
         if further:
-            variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
-            errors_PP[-1, -1] = 2 / further.freedom
-        of_launches, of_effects = np.arange(known.num_cells), np.arange(known.num_cells, len(variance_P))
-        errors = [
-            error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
-        ]
-        launches = scaled(float(variance_P[of_launches].sum()), errors[0])
+            effects_E, errors_EE = np.append(effects_E, further.value), np.pad(errors_EE, (0, 1))
+            errors_EE[-1, -1] = 2 / further.freedom
+        launches = scaled(float(launches_C.sum()), error_of_sum(launches_C, errors_CC))
         # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
-        effects = (float(variance_P[of_effects].sum()), 2 / max(errors[1], LEAST_ERROR))
+        effects = (float(effects_E.sum()), 2 / max(error_of_sum(effects_E, errors_EE), LEAST_ERROR))
         variance, freedom = together([launches, effects])
         return Effect(value=float(row_weights @ known.values[rows]), error=math.sqrt(variance), freedom=freedom)
 
