@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from bench.measure.machine import State
 from bench.records import assemble
 from bench.records.busy import note
-from bench.records.chance import warnings
+from bench.records.warnings import warnings
 from support import records as made
 
 CORES = {"num_cores": 2}
