@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--budget", default="20m", help="of each search")
     parser.add_argument("--only", nargs="*", default=[], help="targets, as crnn-latency")
     given = parser.parse_args()
-    print(f"# What a search reaches on {machine.name()}\n\n{machines.here()}\n", flush=True)
+    print(f"# What a search reaches on {machine.name()}\n\n{machines.headline_today()}\n", flush=True)
     sections = []
     for target in TARGETS:
         if not given.only or f"{target.task}-{target.objective}" in given.only:

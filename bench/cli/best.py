@@ -27,7 +27,7 @@ def best(
     """The deployment to ship for each task, as `bench pick` answers, against each framework's default."""
     from bench.decisions.best import best as find
     from bench.records import ranking
-    from bench.records.chance import warnings
+    from bench.records.warnings import warnings
     from bench.report import best as report
     from bench.report import outcome, writing
 
@@ -37,7 +37,7 @@ def best(
     stored = options.read(results, margin=units.share(margin))
     options.say_notes(warnings(stored.chosen(None)))
     share = units.share(tolerance)
-    with waiting.said(f"comparing {len(stored.rows)} cells", options.say):
+    with waiting.reporting(f"comparing {len(stored.rows)} cells", options.say):
         found = find(stored.measurements, stored.chosen(None), max_metric_loss=most, tolerance=share)
     if format == "json":
         options.write(writing.as_json([outcome.fields(one.answer) for one in found]), None)

@@ -90,7 +90,7 @@ def load(
     from bench.pipeline.plan import PlanSweep
     from bench.pipeline.sweep import Options
     from bench.records import folder
-    from bench.records.chance import warnings
+    from bench.records.warnings import warnings
     from bench.report import load as report
     from bench.report.figures import load_plots
     from bench.report.terminal import Console

@@ -215,7 +215,7 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
     from bench.records import folder
     from bench.records.reading import told
 
-    with waiting.said(f"reading the results in {results}", say):
+    with waiting.reporting(f"reading the results in {results}", say):
         stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
     say_notes(filter(None, [told(stored.damages)]))
@@ -231,7 +231,7 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
     from bench.records import folder
     from bench.records.reading import told
 
-    with waiting.said(f"reading the results in {results}", say):
+    with waiting.reporting(f"reading the results in {results}", say):
         every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # as above
     say_notes(filter(None, [told(stored.damages) for stored in every.values()]))

@@ -73,7 +73,7 @@ def pick(
     from bench.decisions import deployment, load, open_sizes, ports
     from bench.decisions.constraints import Constraints
     from bench.measure.limits import Limits
-    from bench.records.chance import warnings
+    from bench.records.warnings import warnings
     from bench.report import outcome, writing
     from bench.report import pick as report
 
@@ -100,7 +100,7 @@ def pick(
     stored = options.read(results, margin=units.share(margin))
     rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
     options.say_notes(warnings(rows))
-    with waiting.said(f"comparing {len(rows)} cells", options.say):
+    with waiting.reporting(f"comparing {len(rows)} cells", options.say):
         found = answering.answer(stored.measurements, rows, constraints, tolerance=most)
     choice, fields, saved = found.choice, outcome.fields(found), []
     plan = load.plan_of(stored.records, choice.group.task)
@@ -117,7 +117,7 @@ def pick(
         limits = Limits.of(step_s=None, memory_bytes=None)
         request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
         served = None if plan is None else load.as_service(plan, record.cell)
-        with waiting.said("making the artifact again", options.say):
+        with waiting.reporting("making the artifact again", options.say):
             saved = deployment.save(
                 target, choice.shipped, record, request=request, limits=limits, service=served, outcome=fields
             )

@@ -152,7 +152,7 @@ def run(
 
     def everything(store: KeepingStore) -> folder.Results:
         """All results, as `bench pick` reads them: what a run advises is what that command accepts."""
-        with waiting.said("reading all results of this machine", options.say):
+        with waiting.reporting("reading all results of this machine", options.say):
             return folder.stored(store, margin=goal.aims.margin)
 
     def told_of(store: KeepingStore) -> bool:
@@ -247,12 +247,12 @@ def _tell(
     from bench.decisions.generation import deployments
     from bench.decisions.sizes import families
     from bench.records import noise
-    from bench.records.chance import warnings
+    from bench.records.warnings import warnings
     from bench.report import generated, next_step, shared, writing
     from bench.report import sizes as by_size
 
     print_table(shown)
-    options.write(writing.above([noise.said(found.measurements, shown)], "table"), None)
+    options.write(writing.paragraph([noise.said(found.measurements, shown)], "table"), None)
     decoders = deployments(found, shown)
     others = [row for row in shown if not sized.is_generating(row.task)]
     options.write(by_size.render(families(found.measurements, others), format="table"), None)

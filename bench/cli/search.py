@@ -58,7 +58,7 @@ def search(
     from bench.measure.limits import Limits
     from bench.pipeline import sizing
     from bench.pipeline.sweep import Options
-    from bench.records.chance import warnings
+    from bench.records.warnings import warnings
     from bench.report import search as report
     from bench.report.figures import search_plots
     from bench.report.terminal import Console

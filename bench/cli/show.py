@@ -38,8 +38,8 @@ def show(
     """The table, from stored results."""
     from bench.decisions.sizes import families
     from bench.records import noise, ranking
-    from bench.records.chance import warnings
     from bench.records.rows import COLUMNS
+    from bench.records.warnings import warnings
     from bench.report import frame, sizes, tables, writing
 
     stored = options.read(results, margin=units.share(margin), baseline=baseline)
@@ -63,12 +63,12 @@ def show(
     by_size = families(stored.measurements, rows) if format in ("table", "md") and chosen is None else []
     if format == "table" and output is None:
         print_table(rows, chosen, sort)
-        options.write(writing.above([noise.said(stored.measurements, rows)], format), None)
+        options.write(writing.paragraph([noise.said(stored.measurements, rows)], format), None)
         options.write(sizes.render(by_size, format=format), None)
     else:
         table = tables.render(rows, format=format, columns=chosen, sort=sort)
         told = noise.said(stored.measurements, rows) if format in ("table", "md") else ""
-        texts = (table, writing.above([told], format), sizes.render(by_size, format=format))
+        texts = (table, writing.paragraph([told], format), sizes.render(by_size, format=format))
         options.write("\n".join(text.rstrip("\n") + "\n" for text in texts if text) + "\n", output)
 
 

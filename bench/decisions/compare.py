@@ -324,7 +324,7 @@ def _machine(run: _Run) -> str:
     """The processor, cores and memory of a folder's machine, or of several."""
     texts = []
     for facts in run.machines.values():
-        what = f"{processors.told(facts)}, {facts.get('memory_gib')} GiB"
+        what = f"{processors.description(facts)}, {facts.get('memory_gib')} GiB"
         texts.append(f"{run.folder.name} ({what})" if facts else run.folder.name)
     return " and ".join(texts)
 

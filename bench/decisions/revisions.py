@@ -59,7 +59,7 @@ def compare(
             name=str(revision),
             machine=machine.name(),
             num_cells=sum(pair[index] is not None for pair in cells),
-            measured=machines.here(),
+            measured=machines.headline_today(),
         )
         for index, revision in enumerate(found)
     ]

@@ -52,8 +52,9 @@ def compare(
     measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
     changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]
     names = [HERE if side is None else side.text for side in sides]
-    told = [Side(name=name, machine=machine.name(), num_cells=len(pairs), measured=machines.here()) for name in names]
-    return Compared(before=told[0], after=told[1], how=PAIRED, changes=judged(changes, margin=goal.aims.margin))
+    when = machines.headline_today()
+    before, after = (Side(name=name, machine=machine.name(), num_cells=len(pairs), measured=when) for name in names)
+    return Compared(before=before, after=after, how=PAIRED, changes=judged(changes, margin=goal.aims.margin))
 
 
 def _side(cell: Cell, side: Asked | None, may_be_large: bool) -> Cell | None:

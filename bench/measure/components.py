@@ -37,18 +37,16 @@ class Components:
 
     def effect(self, weights: Mapping[int, float], further: Variance | None = None) -> Effect:
         """A weighted sum of the estimates, by their places; `further` is one more part of its variance."""
-        variance_P = self._variances(weights)
-        errors_PP = self.errors
+        # Views: the errors have a row for each cell of all requests, and this is asked of each pair of cells.
+        launches_P, effects_P = np.split(self._variances(weights), [self.num_launches])
+        launch_errors_PP = self.errors[: self.num_launches, : self.num_launches]
+        effect_errors_PP = self.errors[self.num_launches :, self.num_launches :]
         if further:
-            variance_P, errors_PP = np.append(variance_P, further.value), np.pad(errors_PP, (0, 1))
-            errors_PP[-1, -1] = 2 / further.freedom
-        of_launches, of_effects = np.split(np.arange(len(variance_P)), [self.num_launches])
-        errors = [
-            error_of_sum(variance_P[own_p], errors_PP[np.ix_(own_p, own_p)]) for own_p in (of_launches, of_effects)
-        ]
-        launches = scaled(float(variance_P[of_launches].sum()), errors[0])
+            effects_P, effect_errors_PP = np.append(effects_P, further.value), np.pad(effect_errors_PP, (0, 1))
+            effect_errors_PP[-1, -1] = 2 / further.freedom
+        launches = scaled(float(launches_P.sum()), error_of_sum(launches_P, launch_errors_PP))
         # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
-        effects = (float(variance_P[of_effects].sum()), 2 / max(errors[1], LEAST_ERROR))
+        effects = (float(effects_P.sum()), 2 / max(error_of_sum(effects_P, effect_errors_PP), LEAST_ERROR))
         variance, freedom = together([launches, effects])
         value = float(np.array(list(weights.values())) @ self.values[list(weights)])
         return Effect(value=value, error=math.sqrt(variance), freedom=freedom)
@@ -65,6 +63,7 @@ class Components:
 
     def _variances(self, weights: Mapping[int, float]) -> np.ndarray:
         """The parts of the variance of a weighted sum, of shape (P,)."""
-        rows, row_weights = list(weights), np.array(list(weights.values()))
-        variance_P = np.einsum("r,prs,s->p", row_weights, self.covariances[:, rows][:, :, rows], row_weights)
+        rows, row_weights = np.array([*weights], dtype=int), np.array([*weights.values()])
+        parts_Prs = self.covariances[:, rows[:, None], rows[None, :]]
+        variance_P = np.einsum("r,prs,s->p", row_weights, parts_Prs, row_weights)
         return np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing

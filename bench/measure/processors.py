@@ -79,7 +79,7 @@ def microarchitecture(facts: Mapping[str, Any]) -> str | None:
     return None
 
 
-def told(facts: Mapping[str, Any]) -> str:
+def description(facts: Mapping[str, Any]) -> str:
     """A machine's processor, cores and graphics cards: `AMD EPYC, Zen 5 (family 26, model 2), 2 cores`.
 
     Args:

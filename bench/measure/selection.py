@@ -56,16 +56,6 @@ class Selection:
     within: float
     alpha: float
 
-    @property
-    def equal(self) -> tuple[str, ...]:
-        """Rivals that were shown to be within `within` of the fastest."""
-        return tuple(name for name in self.rivals if self.regrets[name] <= self.within)
-
-    @property
-    def untold(self) -> tuple[str, ...]:
-        """Candidates that were not told apart: neither shown to be equally good nor shown to be slower by more."""
-        return tuple(name for name in self.others if name not in {*self.equal, *self.slower})
-
 
 def select(fitted: Fitted, candidates: Sequence[str], *, within: float, looks: int = 1) -> Selection | None:
     """Select the fastest of the candidates that ran beside the baseline; None without any.

@@ -99,7 +99,7 @@ def _origin(record: Measured) -> dict[str, str | None]:
     days = sorted({time[:10] for launch in record.launches if (time := launch.time)})
     packages = [f"{name} {version}" for name, version in sorted(header.versions.items()) if version is not None]
     return {
-        "machine": processors.told(header.machine) if header.machine else None,
+        "machine": processors.description(header.machine) if header.machine else None,
         "measured": TO.join(dict.fromkeys((days[0], days[-1]))) if days else None,
         "packages": ", ".join(packages) or None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -19,17 +20,19 @@ def note(launches: Collection[Launch], machine: Mapping[str, Any]) -> str | None
 
     Args:
         launches: the launches of all cells of the task.
-        machine: properties of the machine, see `bench.measure.machine.describe`.
+        machine: properties of the machine, see `bench.measure.machine.describe`. A load says nothing where the number
+            of cores is missing, or is none, as in damaged results.
     """
-    cores = machine.get("num_cores") or 1
+    cores = machine.get("num_cores")
+    most = LOADED * cores if isinstance(cores, int) and cores > 0 else math.inf
     loads = {one.launch: one.machine.load_1m or 0.0 for one in launches if one.machine is not None}
     lost = {one.launch: one.lost_share for one in launches}
-    busy = {name for name in lost if lost[name] > LOST or loads.get(name, 0.0) > LOADED * cores}
+    busy = {name for name in lost if lost[name] > LOST or loads.get(name, 0.0) > most}
     if len(busy) <= MANY * len(launches):
         return None
+    load = f"a load of up to {max(loads.values(), default=0.0):.3g} on {cores} core{'' if cores == 1 else 's'}, and "
     return (
-        f"the machine was busy in {len(busy)} of {len(launches)} launches: a load of up to "
-        f"{max(loads.values(), default=0.0):.3g} on {cores} core{'s' if cores > 1 else ''}, and workers waited up to "
-        f"{100 * max(lost.values()):.2g} % of their time; intervals are wider than on an idle machine: end what else "
-        "runs, and `bench run` with --force measures again"
+        f"the machine was busy in {len(busy)} of {len(launches)} launches: {load if math.isfinite(most) else ''}"
+        f"workers waited up to {100 * max(lost.values()):.2g} % of their time; intervals are wider than on an idle "
+        "machine: end what else runs, and `bench run` with --force measures again"
     )

@@ -1,13 +1,10 @@
-"""Whether the metric of a task's reference is better than that of an answer which ignores the inputs; all warnings."""
+"""Whether the metric of a task's reference is better than that of an answer which ignores the inputs."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import msgspec
 
 from bench.records.lines import Quality
-from bench.records.rows import Row
 
 ADVICE = (
     "look whether the targets belong to these samples in this order, how classes are numbered, and how the inputs were "
@@ -30,12 +27,3 @@ def note(reference: Quality) -> str | None:
     if chance >= 1 if reference.higher_is_better else chance <= 0:
         return f"these held-out samples are too few, or too much of one class, to tell {name} {metric:.4g} from chance"
     return f"{name} {metric:.4g} of the reference is no better than chance, which may reach {chance:.4g}; {ADVICE}"
-
-
-def warnings(rows: Iterable[Row]) -> list[str]:
-    """Warnings for each task: its metric does not show whether a deployment is right, or the machine was busy."""
-    rows = list(rows)
-    notes = {row.task: row.chance_note for row in rows if row.chance_note is not None}
-    busy = {row.task: row.busy_note for row in rows if row.busy_note is not None}
-    told = [f"WARNING: {task}: no metric shows whether a deployment is right: {said}" for task, said in notes.items()]
-    return told + [f"WARNING: {task}: {said}" for task, said in busy.items()]

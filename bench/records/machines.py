@@ -14,7 +14,7 @@ MORE = ", ..."
 """The end of packages that have no room."""
 
 
-def above(rows: Sequence[Row], room: int | None = None) -> list[str]:
+def sentences(rows: Sequence[Row], room: int | None = None) -> list[str]:
     """The sentences above a table of rows: the machine with the days, and the packages.
 
     Args:
@@ -38,15 +38,15 @@ def headline_under_load(records: Iterable[Record]) -> str:
     for record in records:
         times = [line.time for line in record.load_launches] + [line.time for line in record.load_runs]
         times += [record.sporadic.time] if record.sporadic is not None else []
-        machine = processors.told(record.header.machine) if record.header.machine else None
+        machine = processors.description(record.header.machine) if record.header.machine else None
         found.append((machine, [time[:10] for time in times if time]))
     return _sentence(found)
 
 
-def here() -> str:
-    """The same of this machine, today."""
+def headline_today() -> str:
+    """The same of this machine and the present day."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return _sentence([(processors.told(this_machine.describe()), [today])])
+    return _sentence([(processors.description(this_machine.describe()), [today])])
 
 
 def _sentence(seen: Iterable[tuple[str | None, Iterable[str]]]) -> str:

@@ -48,7 +48,7 @@ class Row:
             the memory.
         bound: `compute` or `memory`: which of the two alone would take longer.
         ttft_ns: of a row that generates, the time to first token that was measured after a prompt of the same length.
-        machine: processor, microarchitecture and number of cores, see `bench.measure.processors.told`.
+        machine: processor, microarchitecture and number of cores, see `bench.measure.processors.description`.
         measured: the day of its launches (UTC), or the first and the last joined by ` to `.
         packages: versions of the packages that ran it, such as `numpy 2.3.4, onnxruntime 1.23.2`.
     """

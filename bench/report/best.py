@@ -48,7 +48,7 @@ def render(found: Sequence[Best], *, format: str) -> str:
         over = [_ratio(one.over.get(source)) for source in sources]
         latency = f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
         lines.append([*map(printable, (request, name, latency, outcome.regret(one.answer), metric, *over))])
-    where = writing.above([machines.headline(one.row for one in found)], format)
+    where = writing.paragraph([machines.headline(one.row for one in found)], format)
     if format == "md":
         return where + writing.plain(titles, lines, format=format, num_names=2)
     texts = [where.rstrip("\n")] if where else []

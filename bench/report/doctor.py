@@ -13,7 +13,7 @@ def render(found: Examination) -> str:
     return fill(
         "templates/doctor.j2",
         width=width,
-        processor=processors.told(found.facts),
+        processor=processors.description(found.facts),
         can=found.protection,
         is_quiet=found.is_quiet,
         **vars(found),

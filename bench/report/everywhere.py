@@ -18,7 +18,7 @@ def render(found: Everywhere) -> str:
     many = f"{len(found.ranked)} cell{'s' if others else ''}"
     parts = [f"{found.title}: {many} qualify on all {len(found.fastest)} machines.\n"]
     measured = [f"{name}: {where}" for name, row in found.fastest.items() if (where := machines.headline([row]))]
-    parts += [writing.above(measured, "table")] if measured else []
+    parts += [writing.paragraph(measured, "table")] if measured else []
     titles = ("fastest there", "p50\n(ms)", "picked\np50 (ms)", "picked over the\nfastest [95 %]")
     lines = [
         (

@@ -60,7 +60,7 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     if format == "md":
         titles = ["deployment", *(title.replace("\n", " ") for _, title, _ in columns)]
         lines = [[one.name, *(text(one) for _, _, text in columns)] for one in members]
-        above = writing.above(machines.above(rows), format)
+        above = writing.paragraph(machines.sentences(rows), format)
         return f"### {head}\n\n{above}" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
     if writing.terminal_width() < WIDE:
         columns = [column for column in columns if column[0] in NARROW]
@@ -70,7 +70,7 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     )
     names = [writing.wrap_name(one.name, room) for one in members]
     lines = [[name, *line] for name, line in zip(names, list(zip(*figures, strict=True))[1:], strict=True)]
-    head += "\n" + writing.above(machines.above(rows, writing.terminal_width()), format)
+    head += "\n" + writing.paragraph(machines.sentences(rows, writing.terminal_width()), format)
     return head + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
 
 

@@ -42,7 +42,7 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
     if format == "json":
         turns = [_raw(one, margin) for one in found]
         return writing.as_json({"measured": where, "turns": turns, "cells": [*map(_raw_record, records)]})
-    above = writing.above([where], format)
+    above = writing.paragraph([where], format)
     tables = [
         above and above.rstrip("\n") + "\n",
         _scenarios(records, format),

@@ -51,7 +51,7 @@ def front(answer: Answer) -> str:
         titles = [title.replace(" ", "\n") for title in titles]
     few = f"{choice.too_few}.\n" if choice.too_few else ""
     few += "".join(f"{row.cell} is left out: {outcome.sizes(row.cell)}.\n" for row in choice.qualified.of_guessed_sizes)
-    where = writing.above(machines.above(rows, writing.terminal_width()), "table")
+    where = writing.paragraph(machines.sentences(rows, writing.terminal_width()), "table")
     return f"{few}{where}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
 
 

@@ -48,7 +48,7 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
         )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
-    head = writing.above([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n")
+    head = writing.paragraph([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n")
     head += _peaks(peaks, format)
     beyond = above_peak(timed, peaks)
     legend = "\n".join([*(map(_filled, beyond) if format == "table" else beyond), legend])

@@ -13,9 +13,9 @@ from bench.api.errors import InputError, suggest
 from bench.api.printable import printable
 from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
 from bench.records import machines
-from bench.records.chance import warnings
 from bench.records.ranking import Group, Selection, select, short_name
 from bench.records.rows import COLUMNS, Row
+from bench.records.warnings import warnings
 from bench.report import terminal, writing
 from bench.report.columns import Column, caption, columns_of, notes_of, title_of, verdict_of
 from bench.report.templates import fill
@@ -133,7 +133,7 @@ def render_selection(selection: Selection, *, format: str, width: int | None = N
 def _markdown(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str]]) -> str:
     table = writing.markdown([column.title for column in columns], lines, [column.is_text for column in columns])
     legend = writing.escape_markdown(" ".join((*warnings(group.rows), caption(group, columns), legend_of(group.rows))))
-    above = writing.above(machines.above(group.rows), "md")
+    above = writing.paragraph(machines.sentences(group.rows), "md")
     return f"### {writing.escape_markdown(group.title)}\n\n{above}{table}\n{legend}\n"
 
 
@@ -141,7 +141,9 @@ def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str
     return fill(
         "templates/latex.j2",
         caption=_escape_latex(
-            " ".join((f"{group.title}.", *machines.above(group.rows), caption(group, columns), legend_of(group.rows)))
+            " ".join(
+                (f"{group.title}.", *machines.sentences(group.rows), caption(group, columns), legend_of(group.rows))
+            )
         ),
         alignment="".join("l" if column.is_text else "r" for column in columns),
         lines=[[*map(_escape_latex, line)] for line in ([column.title for column in columns], *lines)],
@@ -165,7 +167,7 @@ class TerminalTable:
             yield terminal.line("No rows.")
         for index, group in enumerate(self.selection.groups):
             yield terminal.lines(("\n" if index else "") + printable(group.title), style="bold")
-            for text in machines.above(group.rows, options.max_width):
+            for text in machines.sentences(group.rows, options.max_width):
                 yield terminal.line(text, style="dim")
             yield from self._tables(group, options.max_width)
         if any(row.num_launches for row in self.selection.rows):

@@ -29,7 +29,7 @@ def render(found: list[Scaling], rows: Iterable[Row] = (), *, format: str) -> st
     over = [f"{count} threads / 1 thread [95 %]" for count in counts]
     titles = ["cell", "1 thread (ms)", *over, "most per second", "best"]
     lines = [[scaling.cell.path.rpartition("/")[0] + _batch(scaling), *_figures(scaling, counts)] for scaling in found]
-    above = writing.above([machines.headline(rows)], format)
+    above = writing.paragraph([machines.headline(rows)], format)
     if format == "md":
         return above + writing.markdown(titles, lines, [True, *[False] * (len(titles) - 1)])
     figures = [[re.sub(r" (?=[\[(]|1 |second)", "\n", text) for text in line[1:]] for line in (titles, *lines)]

@@ -149,7 +149,7 @@ def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], is_name: Seq
     return "\n".join([header, rule, *rows]) + "\n"
 
 
-def above(texts: Iterable[str], format: str, width: int | None = None) -> str:
+def paragraph(texts: Iterable[str], format: str, width: int | None = None) -> str:
     """Sentences that stand above a table: a paragraph of Markdown (`md`), or lines of a terminal; empty without any.
 
     Args:
@@ -157,10 +157,10 @@ def above(texts: Iterable[str], format: str, width: int | None = None) -> str:
         format: `md` or `table`.
         width: width of a `table` in characters; None for the width of the terminal.
     """
-    said = [text for text in texts if text]
+    sentences = [text for text in texts if text]
     if format == "md":
-        return f"{escape_markdown(' '.join(said))}\n\n" if said else ""
-    return "".join(on_console(terminal.line(text), width) for text in said)
+        return f"{escape_markdown(' '.join(sentences))}\n\n" if sentences else ""
+    return "".join(on_console(terminal.line(text), width) for text in sentences)
 
 
 def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str, num_names: int = 1) -> str:

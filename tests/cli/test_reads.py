@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bench.api.cell import Cell
 from bench.cli import main, progress
-from bench.measure import comparison
+from bench.measure import comparison, noise
 from bench.measure.belief import Belief
 from bench.measure.comparison import Fitted, Group
 from bench.records import folder, reading
@@ -31,11 +31,15 @@ def results(tmp_path: Path) -> Path:
 
 
 class Counts:
-    """How often each file was read, and how many groups the model was fitted to."""
+    """How often each file was read, and how many groups the model was fitted to.
+
+    `idle` are further fits, by the variances of an idle machine: they tell how much wider intervals are for the noise.
+    """
 
     def __init__(self) -> None:
         self.reads: collections.Counter[str] = collections.Counter()
         self.fitted: list[int] = []
+        self.idle: list[int] = []
 
 
 @pytest.fixture
@@ -48,8 +52,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         return read(file, key=key)
 
     def counted_fit(groups: Sequence[Group], *belief: Belief) -> list[Fitted]:
-        if not belief:  # else it is asked how wide intervals would be on an idle machine
-            found.fitted.append(len(groups))
+        (found.idle if belief == (noise.IDLE,) else found.fitted).append(len(groups))
         return fit(groups, *belief)
 
     monkeypatch.setattr(reading, "read", counted_read)
@@ -57,6 +60,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     return found
 
 
+TELL_OF_NOISE = [("show",), ("report",)]
 COMMANDS = [
     ("show",),
     ("show", "--format", "csv"),
@@ -83,6 +87,7 @@ def test_a_command_reads_each_record_once(
     assert len(keys) == 4
     assert counts.reads == dict.fromkeys(keys, 1)
     assert counts.fitted == [1]
+    assert counts.idle == ([1] if command in TELL_OF_NOISE else [])
 
 
 def test_the_tables_of_a_sweep_need_no_second_reading(
@@ -93,7 +98,7 @@ def test_the_tables_of_a_sweep_need_no_second_reading(
         main.main()
 
     assert set(counts.reads.values()) == {1}
-    assert counts.fitted == [1]
+    assert (counts.fitted, counts.idle) == ([1], [])
 
 
 def test_a_process_that_does_not_free_very_many_records_says_all_and_ends_as_others(results: Path) -> None:
@@ -113,7 +118,7 @@ def test_a_refresh_of_the_live_table_reads_each_record_once(results: Path, count
     with progress.observer(console, lambda: folder.stored(store, tasks={"toy"}).of(cells)) as watch:
         watch.measured(cells)
         assert set(counts.reads.values()) == {1}
-        assert counts.fitted == [1]
+        assert (counts.fitted, counts.idle) == ([1], [])
         watch.progress(
             progress.Progress(num_round=1, num_new=0, num_open=1, num_beyond=0, num_cells=2, seconds_left=1.0)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import inspect
 import json
@@ -16,7 +17,8 @@ from bench.cli import best as best_command
 from bench.cli import main
 from bench.cli import pick as command
 from bench.decisions import answer as answering
-from bench.decisions import deployment
+from bench.decisions import constraints as limiting
+from bench.decisions import deployment, pick
 from bench.decisions.best import best
 from bench.decisions.constraints import MAX_METRIC_LOSS, TOLERANCE
 from bench.records import folder
@@ -138,6 +140,27 @@ def test_the_tolerance_that_is_advised_is_accepted(noise: float, num: int) -> No
     below = answer(baseline(), *cells, tolerance=round(found.tolerance - 0.01, 2))
     assert below.choice.outcome == "none"
     assert below.tolerance == found.tolerance, "the advice does not change with the tolerance"
+
+
+def test_the_search_for_a_tolerance_computes_only_the_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tolerance that is tried has an outcome alone; what the constraints say is asked once."""
+    calls: collections.Counter[str] = collections.Counter()
+
+    def counted(owner: Any, name: str) -> None:
+        before = getattr(owner, name)
+
+        def count(*arguments: Any, **more: Any) -> Any:
+            calls[name] += 1
+            return before(*arguments, **more)
+
+        monkeypatch.setattr(owner, name, count)
+
+    for owner, name in ((limiting, "eligible"), (pick.Chooser, "standing"), (pick.Chooser, "choice")):
+        counted(owner, name)
+    cells = [cell(f"c{number}", 0.5 * 1.03**number, noise=0.3 * (-1) ** number / (1 + number)) for number in range(6)]
+    assert answer(baseline(), *cells).tolerance is not None
+    assert calls["standing"] > 2
+    assert (calls["eligible"], calls["choice"]) == (1, 1)
 
 
 def test_where_nothing_was_timed_there_is_no_answer() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from bench.measure.joint import JOLT, STATE, Observation
 from bench.measure.model import Request, fit
+from bench.measure.variances import LEAST_ERROR, error_of_sum, scaled, together
 from support import beliefs
 
 
@@ -295,3 +297,24 @@ def test_belief_is_all_of_what_is_known_where_launches_change_nothing() -> None:
     (found,) = fit([observed(levels)], beliefs.firm(launch=0.01, state=0.02, jolt=0.01))
     assert found.believed_share("b", "a") == pytest.approx(1.0, abs=1e-6)
     assert found.believed_share("a", "a") == 0.0
+
+
+def test_the_error_of_a_pair_is_of_all_parts_and_copies_no_matrix_of_all_cells() -> None:
+    random = np.random.default_rng(9)
+    names = ["a", *(f"b{number}" for number in range(60))]
+    request = only(observed({(name, block): 0.01 * random.normal() for name in names for block in range(2)}))
+    first = request.difference("b1", "b2")
+    known, rows, signs = request._components, [request.cells.index("b1"), request.cells.index("b2")], np.array([1, -1])
+    variance_P = np.einsum("r,prs,s->p", signs, known.covariances[:, rows][:, :, rows], signs)
+    parts = []
+    for own_p in np.split(np.arange(len(variance_P)), [known.num_launches]):
+        parts.append((variance_P[own_p].sum(), error_of_sum(variance_P[own_p], known.errors[np.ix_(own_p, own_p)])))
+    (launches, launch_error), (effects, effect_error) = parts
+    variance, freedom = together([scaled(launches, launch_error), (effects, 2 / max(effect_error, LEAST_ERROR))])
+    np.testing.assert_allclose((first.error**2, first.freedom), (variance, freedom), rtol=1e-12)
+
+    tracemalloc.start()
+    request.difference("b3", "b4")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < known.errors.nbytes / 2

@@ -54,16 +54,17 @@ def test_arm(arm: list[str], name: str | None) -> None:
 
 
 def test_a_machine_in_words() -> None:
-    assert processors.told(facts("26", "2", "1")) == "AMD EPYC, Zen 5 (family 26, model 2), 2 cores"
+    assert processors.description(facts("26", "2", "1")) == "AMD EPYC, Zen 5 (family 26, model 2), 2 cores"
     xeon = facts("6", "207", "2", processor="Intel(R) Xeon(R) Processor", num_cores=16, gpus=["NVIDIA H200"])
-    assert processors.told(xeon) == "Intel Xeon Processor, Emerald Rapids (family 6, model 207), 16 cores, NVIDIA H200"
-    assert processors.told(facts("6", "167", "1")) == "AMD EPYC (family 6, model 167), 2 cores"
+    described = "Intel Xeon Processor, Emerald Rapids (family 6, model 207), 16 cores, NVIDIA H200"
+    assert processors.description(xeon) == described
+    assert processors.description(facts("6", "167", "1")) == "AMD EPYC (family 6, model 167), 2 cores"
     arm = facts("", "", "", arm=["0x41", "0xd4f"], processor="aarch64", num_cores=1)
-    assert processors.told(arm) == "aarch64, Neoverse V2 (implementer 0x41, part 0xd4f), 1 core"
+    assert processors.description(arm) == "aarch64, Neoverse V2 (implementer 0x41, part 0xd4f), 1 core"
 
 
 def test_facts_that_are_missing_or_damaged_are_left_out() -> None:
-    assert processors.told({}) == "an unknown processor"
+    assert processors.description({}) == "an unknown processor"
     for family in ("26", ["26"], ["26", "two", "1"], [[], {}, None], None):
-        assert processors.told(facts() | {"family": family}) == "AMD EPYC, 2 cores"
-    assert processors.told(facts("26", "2", "1", gpus="H100")) == "AMD EPYC, Zen 5 (family 26, model 2), 2 cores"
+        assert processors.description(facts() | {"family": family}) == "AMD EPYC, 2 cores"
+    assert processors.description(facts("26", "2", "1", gpus="H100")) == "AMD EPYC, Zen 5 (family 26, model 2), 2 cores"

@@ -25,6 +25,11 @@ def chosen(fitted: Fitted, *candidates: str, within: float = WITHIN) -> Selectio
     return found
 
 
+def equal(found: Selection) -> tuple[str, ...]:
+    """The rivals that were shown to be as good as the fastest."""
+    return tuple(name for name in found.rivals if found.regrets[name] <= found.within)
+
+
 def normal(alpha: float) -> float:
     return float(-special.ndtri(alpha))
 
@@ -32,8 +37,7 @@ def normal(alpha: float) -> float:
 def test_fastest_comes_first_and_slower_cells_are_no_rivals() -> None:
     found = chosen(known.fitted({"slow": 0.8, "fast": 0.5, "near": 0.51}, 0.001))
     assert (found.first, found.rivals) == ("fast", ("near",))
-    assert found.equal == ("near",)
-    assert found.untold == ()
+    assert equal(found) == ("near",)
 
 
 def test_regret_is_the_upper_end_of_the_difference_by_hand() -> None:
@@ -69,14 +73,14 @@ def test_first_that_is_sure_to_be_the_fastest_has_no_regret() -> None:
     assert 0.0099 < found.regrets["near"] < 0.011
 
 
-def test_equal_and_untold() -> None:
+def test_a_rival_is_as_good_where_its_regret_is_small() -> None:
     """Both look 1 % slower; of one it is known within 0.4 %, of the other within 9 %."""
     errors = {"fast": 0.001, "sure": 0.001, "unsure": 0.04}
     found = chosen(known.fitted({"fast": 1.0, "sure": 1.01, "unsure": 1.01}, errors, freedom=30))
     assert found.rivals == ("sure", "unsure")
-    assert found.untold == ("sure", "unsure"), "either may be slower than the unsure one by more than 3 %"
+    assert equal(found) == (), "either may be slower than the unsure one by more than 3 %"
     found = chosen(known.fitted({"fast": 1.0, "sure": 1.01, "unsure": 1.06}, {**errors, "unsure": 0.02}, freedom=30))
-    assert (found.equal, found.untold) == (("sure",), ("unsure",))
+    assert equal(found) == ("sure",)
 
 
 @pytest.mark.parametrize("single", ["fast", "near", "far"])
@@ -86,7 +90,7 @@ def test_no_regret_is_claimed_of_or_beside_a_single_launch(single: str) -> None:
     assert found.rivals == ("near",)
     is_claimed = single == "far"
     assert (found.regrets["fast"] == 0) == is_claimed
-    assert (found.equal == ("near",)) == is_claimed
+    assert (equal(found) == ("near",)) == is_claimed
     assert all(math.isinf(regret) != is_claimed for regret in found.regrets.values())
 
 
@@ -212,8 +216,24 @@ def test_equal_cells_are_rarely_shown_to_be_slower(sd: float, number: int) -> No
         levels = sd * random.normal(size=number)
         found = chosen(known.fitted(dict(zip(names, np.exp(levels), strict=True)), sd))
         wrong += bool(found.slower)
-        assert set(found.slower) | set(found.equal) | set(found.untold) == set(found.others)
     assert wrong <= 0.05 * TRIALS
+
+
+def test_the_regret_of_a_cell_that_was_not_selected_is_over_those_that_may_be_faster() -> None:
+    """Of three others one is far behind; 4.5 % are shared by the two that may be faster."""
+    errors = {"own": 0.01, "a": 0.01, "b": 0.01, "far": 0.01}
+    fitted = known.fitted({"own": 1.0, "a": 0.99, "b": 1.0, "far": 2.0}, errors)
+    half = normal(0.0225) * 0.01 * math.sqrt(2)
+    expected = math.exp(-math.log(0.99) + half) - 1
+    assert selection.regret(fitted, "own", ["a", "b", "far"]) == pytest.approx(expected, rel=1e-6)
+    assert selection.regret(fitted, "own", ["far"]) == 0
+    assert selection.regret(fitted, "own", []) == 0
+
+
+@pytest.mark.parametrize(("single", "is_told"), [("own", False), ("near", False), ("far", True)])
+def test_no_regret_of_a_cell_that_was_not_selected_is_told_of_single_launches(single: str, is_told: bool) -> None:
+    fitted = known.fitted({"own": 1.0, "near": 0.99, "far": 2.0}, 0.01, launches={single: 1})
+    assert math.isfinite(selection.regret(fitted, "own", ["near", "far"])) == is_told
 
 
 def test_cells_that_are_slower_for_sure_are_named() -> None:

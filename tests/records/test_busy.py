@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from msgspec.structs import replace
 
 from bench.measure.machine import State
 from bench.records import assemble
 from bench.records.busy import note
-from bench.records.chance import warnings
+from bench.records.warnings import warnings
 from support import records as made
 
 CORES = {"num_cores": 2}
@@ -35,12 +38,20 @@ def test_a_sweep_alone_is_no_load() -> None:
     assert note([], CORES) is None
 
 
+@pytest.mark.parametrize("cores", [None, 0, -1, "many", "2", [2]])
+def test_a_load_says_nothing_where_the_cores_are_not_known(cores: object) -> None:
+    assert note(launches(8, machine=LOADED), {"num_cores": cores}) is None
+    said = note(launches(8, machine=LOADED, steal_share=0.3), {"num_cores": cores}) or ""
+    assert said.startswith("the machine was busy in 8 of 8 launches: workers waited up to 30 % of their time; ")
+
+
 def test_every_row_of_the_task_has_the_note_and_a_warning_says_it_once() -> None:
     busy = [made.launch(block, role, 1000, machine=LOADED) for block in "ab" for role in ("reference", "control")]
     records = [
         made.record(made.BASELINE, *busy),
         made.record(made.HALVE, made.launch("a", "cell", 500, machine=LOADED)),
     ]
+    records = [dataclasses.replace(one, header=replace(one.header, machine={"num_cores": 1})) for one in records]
     rows = assemble.rows({one.cell.path: one for one in records})
     assert all(row.busy_note for row in rows)
     (warning,) = warnings(rows)

@@ -59,7 +59,7 @@ def test_rows_of_two_machines_name_both_each_with_its_days() -> None:
 
 
 def test_rows_that_do_not_tell_have_nothing_above_them() -> None:
-    assert machines.above(rows(made.record(made.HALVE))) == []
+    assert machines.sentences(rows(made.record(made.HALVE))) == []
 
 
 def test_packages_are_named_once_with_all_versions_and_cut_at_a_whole_one() -> None:
@@ -68,6 +68,6 @@ def test_packages_are_named_once_with_all_versions_and_cut_at_a_whole_one() -> N
         on(made.record(made.PRUNE), ZEN5, onnxruntime="1.31.1", numpy="2.3.4"),
     )
     whole = "With numpy 2.3.4, onnxruntime 1.20.0 and 1.31.1."
-    assert machines.above(found)[1] == whole
-    assert machines.above(found, len(whole))[1] == whole
-    assert machines.above(found, len(whole) - 1)[1] == "With numpy 2.3.4, ..."
+    assert machines.sentences(found)[1] == whole
+    assert machines.sentences(found, len(whole))[1] == whole
+    assert machines.sentences(found, len(whole) - 1)[1] == "With numpy 2.3.4, ..."

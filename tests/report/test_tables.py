@@ -11,52 +11,13 @@ from rich.console import Console
 
 from bench.api.errors import InputError
 from bench.records.ranking import select
-from bench.records.rows import COLUMNS, Row
+from bench.records.rows import COLUMNS
 from bench.report import tables
 from bench.report.columns import scale
 from bench.report.tables import LEGEND, TerminalTable, legend_of, render
 from bench.report.writing import DASH, share
+from support.rows import BASELINE, FAST, make, timed
 
-
-def make(path: str, **figures) -> Row:
-    task, source, exporter, variant, runtime, provider, sizes = path.split("/")
-    batch, threads = sizes[1:].split("t")
-    fields = {"task": task, "source": source, "exporter": exporter, "variant": variant, "runtime": runtime}
-    sizes_of = {"batch": int(batch), "threads": int(threads)}
-    return Row(**{"cell": path, "provider": provider, "status": "ok"} | fields | sizes_of | figures)
-
-
-def timed(path: str, ms: float, ratio: float, verdict: str | None, **figures) -> Row:
-    p50 = ms * 1e6
-    interval = {"latency_p50_low_ns": p50 * 0.99, "latency_p50_high_ns": p50 * 1.01}
-    ends = {"ratio_low": round(ratio - 0.007, 3), "ratio_high": round(ratio + 0.007, 3)}
-    usual = {"latency_p50_ns": p50, "ratio": ratio, "verdict": verdict, "fidelity": "close", "num_launches": 3}
-    return make(path, **(usual | interval | ends | figures))
-
-
-BASELINE = timed(
-    "crnn/torch/native/raw/pytorch/cpu/b1t2",
-    34.0,
-    1.0,
-    None,
-    ratio_low=1.0,
-    ratio_high=1.0,
-    aa_low=0.991,
-    aa_high=1.012,
-    fidelity="exact",
-)
-FAST = timed(
-    "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t2",
-    17.4,
-    0.512,
-    "faster",
-    precision="int8",
-    model_rss_bytes=123_456_789,
-    size_bytes=33_400_000,
-    metric=0.98765,
-    metric_name="accuracy",
-    metric_loss_high=0.004464,
-)
 SLOW = timed("crnn/tf/native/raw/tensorflow/cpu/b1t2", 51.0, 1.5, "slower", num_launches=5)
 BROKEN = timed(
     "crnn/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t2",
@@ -484,56 +445,3 @@ def test_calls_that_may_be_false_are_counted_over_all_tested_rows():
 )
 def test_small_ratios_keep_two_digits(ratio: float, text: str) -> None:
     assert share(ratio) == text
-
-
-ZEN4 = "AMD EPYC, Zen 4 (family 25, model 17), 2 cores"
-ZEN5 = "AMD EPYC, Zen 5 (family 26, model 2), 2 cores"
-
-
-def on(row: Row, machine: str, measured: str, packages: str = "numpy 2.3.4, onnxruntime 1.31.1") -> Row:
-    return dataclasses.replace(row, machine=machine, measured=measured, packages=packages)
-
-
-def test_processor_days_and_packages_stand_above_every_table():
-    rows = [on(row, ZEN5, "2026-11-22 to 2026-11-23") for row in (BASELINE, FAST)]
-    other = on(dataclasses.replace(FAST, task="albert", cell=FAST.cell.replace("crnn", "albert")), ZEN5, "2026-11-20")
-    for format in ("table", "md", "latex"):
-        text = render([*rows, other], format=format, width=80)
-        flat = " ".join(text.replace("\\", "").split())
-        assert flat.count(f"Measured on {ZEN5}; ") == 2, "each table has its own"
-        assert f"{ZEN5}; 2026-11-22 to 2026-11-23." in flat
-        assert f"{ZEN5}; 2026-11-20." in flat
-        assert flat.count("With numpy 2.3.4, onnxruntime 1.31.1.") == 2
-        assert flat.index("Measured on") < flat.index("torch/torch_onnx")
-    assert max(map(len, render(rows, format="table", width=80).splitlines())) <= 80
-
-
-def test_a_table_of_rows_of_two_machines_names_both():
-    rows = [on(BASELINE, ZEN5, "2026-11-22"), on(FAST, ZEN4, "2026-11-26")]
-    for format in ("table", "md"):
-        said = " ".join(render(rows, format=format, width=80).split())
-        assert f"Measured on {ZEN4}; 2026-11-26; and on {ZEN5}; 2026-11-22." in said
-
-
-def test_a_terminal_names_as_many_packages_as_one_line_has_room_for():
-    many = ", ".join(f"package-{number} 1.{number}" for number in range(30))
-    text = render([on(FAST, ZEN5, "2026-11-22", many)], format="table", width=80)
-    (line,) = [line for line in text.splitlines() if line.startswith("With ")]
-    assert len(line) <= 80
-    assert re.fullmatch(r"With package-0 1\.0, .*package-\d+ 1\.\d+, \.\.\.", line)
-    assert "package-29 1.29," in render([on(FAST, ZEN5, "2026-11-22", many)], format="md")
-
-
-def test_exports_name_the_machine_the_days_and_the_packages():
-    row = on(FAST, ZEN5, "2026-11-22")
-    (record,) = json.loads(render([row], format="json"))
-    assert (record["machine"], record["measured"]) == (ZEN5, "2026-11-22")
-    assert record["packages"] == "numpy 2.3.4, onnxruntime 1.31.1"
-    (line,) = csv.DictReader(io.StringIO(render([row], format="csv")))
-    assert (line["machine"], line["measured"], line["packages"]) == (ZEN5, "2026-11-22", record["packages"])
-
-
-def test_a_processor_with_a_hostile_name_steers_no_terminal():
-    row = on(FAST, "EPYC \x1b[31m|*_", "2026-11-22")
-    for format in ("table", "md", "latex"):
-        assert "\x1b" not in render([row], format=format)

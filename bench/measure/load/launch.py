@@ -52,7 +52,8 @@ class LoadLaunch(msgspec.Struct, frozen=True, kw_only=True, tag="load_launch", t
         mean_batch: mean number of requests of an inference.
         bound: the percentile that is bounded, and its most nanoseconds; None where no highest rate was looked for.
         highest_ns: for each pass, time between two requests at the highest rate within the bound; empty where none is.
-        curve: what was tried, as `Point`s.
+        curve: the rates that were tried, in requests a second, each with the nanoseconds of the bounded percentile
+            there; None where the service could not keep up.
         fall: two points of the curve of which the second has a higher rate and less latency, also when they are tried
             again, so that no rate is the highest; None where there are none.
         joules: energy of the machine for each answer in the slices; None where the machine does not count it.

@@ -18,7 +18,7 @@ def machine(records: Sequence[Record]) -> str:
     `AMD EPYC, Zen 5 (family 26, model 2), 2 cores, 24 GiB, Linux x86_64; 2026-11-20 to 2026-11-21`.
     """
     said: dict[str, Any] = next((dict(r.header.machine) for r in records if r.header.machine), {})
-    parts = [processors.told(said)]
+    parts = [processors.description(said)]
     parts += [f"{said['memory_gib']} GiB"] if "memory_gib" in said else []
     parts.append(" ".join(str(said[key]) for key in ("system", "architecture") if key in said))
     days = sorted(record.header.time[:10] for record in records)

@@ -19,11 +19,11 @@ from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.stats import Effect
 from bench.records import assemble, ranking
-from bench.records.chance import warnings
 from bench.records.launches import MOST_SAMPLES
 from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
+from bench.records.warnings import warnings
 from bench.report import columns, outcome, shared, tables
 from bench.report.columns import Column
 from bench.report.everywhere import over
