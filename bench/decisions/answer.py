@@ -32,14 +32,14 @@ class Answer:
 
     Attributes:
         choice: the choice for the number of threads that is the answer.
-        beside: the choices for the other numbers of threads.
+        beside: the outcomes for the other numbers of threads.
         constraints: the limits that they keep to.
         tolerance: the smallest whole percentage, as a share, at which there would be a winner, where there is none;
             None where there is one, and where no such share below 1 is.
     """
 
     choice: Choice
-    beside: tuple[Choice, ...]
+    beside: tuple[Standing, ...]
     constraints: Constraints
     tolerance: float | None = None
 
@@ -62,12 +62,11 @@ def answer(
     choosers = [Chooser(measurements, list(own), constraints) for _, own in by_threads]
     standings = [one.standing(tolerance) for one in choosers]
     found = _answering(standings)
-    choices = [one.choice(own) for one, own in zip(choosers, standings, strict=True)]
-    choice = next(one for one, own in zip(choices, standings, strict=True) if own is found)
-    has_winner = choice.outcome == WINNER
+    chooser = next(one for one, own in zip(choosers, standings, strict=True) if own is found)
+    has_winner = found.outcome == WINNER
     return Answer(
-        choice=choice,
-        beside=tuple(one for one in choices if one is not choice),
+        choice=chooser.choice(found),
+        beside=tuple(one for one in standings if one is not found),
         constraints=constraints,
         tolerance=None if has_winner else _tolerance_for_a_winner(choosers, standings, tolerance),
     )

@@ -85,18 +85,18 @@ def of_other_threads(answer: Answer) -> Iterator[str]:
     What was compared are the leading rows: that to ship, or else the one that looks fastest.
     """
     own = answer.choice
-    for choice in answer.beside:
-        if not choice.qualified.ranked:
+    for other in answer.beside:
+        if not other.qualified.ranked:
             continue
-        threads, number = _threads(choice.group.threads), len(choice.qualified.rows)
+        threads, number = _threads(other.group.threads), len(other.qualified.rows)
         if not number:
-            yield f"{threads}: none of {len(choice.qualified.ranked)} cells qualifies"
+            yield f"{threads}: none of {len(other.qualified.ranked)} cells qualifies"
             continue
         cells = f"{threads}: {number} cell{'s qualify, the leading one' if number > 1 else ' qualifies, which'}"
-        faster = [one for one in (own, *answer.beside) if is_faster(one, choice)]
+        faster = [one for one in (own, *answer.beside) if is_faster(one, other)]
         if faster:
             yield f"{cells} is shown to be slower than that at {_threads(faster[0].group.threads)}"
-        elif is_faster(choice, own):
+        elif is_faster(other, own):
             yield f"{cells} is shown to be faster than that at {_threads(own.group.threads)}, but not which to ship"
         else:
             yield f"{cells} is not shown to be faster than that at {_threads(own.group.threads)}"
