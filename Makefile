@@ -15,8 +15,8 @@ REPORT := $(RESULTS)/report.html
 # `make bench RESULTS=results/NAME WHOLE=1`.
 PROCESSORS ?= results/reference results/search results/search_amx
 # Time for measuring, and for all of a sweep: where preparing and verifying take long, measuring gets less.
-BUDGET ?= 14m
-TOTAL ?= 28m
+BUDGET ?= 12m
+TOTAL ?= 26m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests
