@@ -66,7 +66,8 @@ def side(path: Path, first: Side | None) -> Side:
     rows = [row for row in stored.rows if known is None or row.cell in known]
     counts = Counter(map(_request, filter(ranking.is_ranked, rows)))
     rows = [row for row in rows if counts[_request(row)] >= FEWEST]
-    found = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS)
+    requests = [[row for row in rows if _request(row) == request] for request in dict.fromkeys(map(_request, rows))]
+    found = [one for own in requests for one in best(stored.measurements, own, max_metric_loss=MAX_METRIC_LOSS)]
     (name,) = {row.machine for row in stored.rows} - {None}
     return Side(name=str(name), stored=stored, rows=rows, fastest={_request(one.row): one for one in found})
 
