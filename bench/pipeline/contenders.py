@@ -38,11 +38,12 @@ def of(groups: Sequence[Group], values: Mapping[str, Verified], limit: float) ->
 
 
 def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: float) -> set[str]:
+    precisions = {value.cell.path: value.quality.precision for value in values.values()}
     names = [
         ledger.name
         for ledger in group.ledgers
         if ledger.name in fitted.names and not ledger.failed
-        if bound(values[ledger.name], values.values()) == 0 or may_keep(values[ledger.name].quality, limit)
+        if bound(values[ledger.name], precisions) == 0 or may_keep(values[ledger.name].quality, limit)
     ]
     selection = select(fitted, names, within=WITHIN)
     if selection is None:
@@ -63,16 +64,16 @@ def most_lossy(contenders: Iterable[Verified]) -> int:
     return max(map(len, found.values()), default=1)
 
 
-def bound(value: Verified, values: Iterable[Verified]) -> float | None:
+def bound(value: Verified, precisions: Mapping[str, str | None]) -> float | None:
     """The share of the metric that a cell may lose: none where its outputs are the reference's.
 
     Args:
         value: the cell.
-        values: all cells, among them the reference, if it was verified.
+        precisions: of all cells by their paths, among them the reference, if it was verified.
     """
     quality = value.quality
-    precisions = (other.quality.precision for other in values if other.cell.path == quality.reference)
-    return 0.0 if quality.loses_nothing(value.cell.path, next(precisions, None)) else quality.loss_bound
+    reference = precisions.get(quality.reference or "")
+    return 0.0 if quality.loses_nothing(value.cell.path, reference) else quality.loss_bound
 
 
 def may_keep(quality: Quality, limit: float) -> bool:

@@ -134,9 +134,7 @@ class Sweep:
                         self._time(groups, goal)
                     self._observer.standing(sum(map(len, waves[: waves.index(wave) + 1])), len(everything))
             if self._options.whole_split:
-                groups = self._groups(verified, set(cells))
-                self._time(groups, self._goal(1.0))
-                self._measure(groups)
+                self._measure(self._groups(verified, set(cells)))
                 return
             groups = self._groups(verified, set(cells))
             verified = self._verify_contenders(groups, verified)
@@ -280,7 +278,9 @@ class Sweep:
         """
         most = self._options.max_metric_loss
         known = {ledger.name: values[ledger.subject.cell] for ledger in group.ledgers}
-        bounds = {name: contenders.bound(value, values.values()) for name, value in known.items()}
+        records = self._records.values()
+        precisions = {record.cell.path: record.quality.precision for record in records if record.quality is not None}
+        bounds = {name: contenders.bound(value, precisions) for name, value in known.items()}
         losses = {name: value.quality.metric_loss for name, value in known.items()}
         sure = {name for name, bound in bounds.items() if bound is not None and bound <= most}
         seen = {name for name, loss in losses.items() if loss is not None and loss <= most}
@@ -289,6 +289,8 @@ class Sweep:
 
     def _measure(self, groups: Sequence[Group]) -> None:
         """Time cells until no question is open or the time is up."""
+        if self._options.whole_split:  # no wave has given them a first launch
+            self._time(groups, self._goal(1.0))
         self._time(groups, self._goal())
 
     def _time(self, groups: Sequence[Group], goal: Goal) -> None:

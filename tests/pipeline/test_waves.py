@@ -359,3 +359,15 @@ def test_the_first_launches_of_a_wave_have_its_share_of_the_time(swept: Any) -> 
     steps = swept(waves, speeds=SPEEDS, budget_s=18.0)
     assert [step[0] for step in steps[:5]] == ["prepare", "verify first", "time", "prepare", "verify first"]
     assert 0 < len(steps[2]) - 1 < len(LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("precisions", "bound"),
+    [({"reference": "float32"}, 0.0), ({"reference": "float64"}, 0.004), ({"another": "float32"}, 0.004), ({}, 0.004)],
+)
+def test_a_cell_whose_outputs_are_the_references_loses_nothing(precisions: dict[str, str | None], bound: float) -> None:
+    cell = Cell.from_path("toy/torch/torch_onnx/raw/onnxruntime/cpu/b2t1")
+    artifact = Artifact(format="onnx", sha256="raw", size_bytes=1, path=Path("raw"))
+    exact = made.quality(fidelity="exact", precision="float32", reference="reference", metric_loss=0.004)
+    value = Verified.of(Prepared(cell=cell, artifact=artifact, key="raw"), quality=exact, inputs=Path("inputs"))
+    assert contenders.bound(value, precisions) == bound
