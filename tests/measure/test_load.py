@@ -18,7 +18,7 @@ import pytest
 from bench.api.errors import ChildError
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
-from bench.measure.load import capacity, loadgen, paired, sporadic, wire
+from bench.measure.load import capacity, highest, loadgen, paired, sporadic, wire
 from bench.measure.load.client import Client
 from bench.measure.load.launch import P50, P99
 from bench.measure.load.paired import Arrivals, Bound, Member, run_block
@@ -244,7 +244,8 @@ def test_a_service_that_no_rate_suits_is_asked_about_it_once(make: Any) -> None:
         assert launch.highest_ns == ()
         rates = [rate for rate, _ in launch.curve]
         assert min(rates) >= 0.2 * 50
-        assert len(rates) == len(set(rates)) < 10
+        assert len(set(rates)) < 10
+        assert len(rates) - len(set(rates)) <= highest.MOST_AGAIN + 1, "of two rates between which the latency falls"
     assert time.monotonic() - begun < 60
 
 

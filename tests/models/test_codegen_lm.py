@@ -187,7 +187,7 @@ def test_the_network_beats_the_baseline_by_far(task: Any) -> None:
     with torch.no_grad():
         inputs = torch.from_numpy(samples.inputs["input_ids"]).split(8)
         logits_NTV = torch.cat([model(ids_NT) for ids_NT in inputs]).numpy()
-    assert task.metrics({"logits": logits_NTV}, samples.targets)["bits_per_byte"] <= 1.03
+    assert task.metrics({"logits": logits_NTV}, samples.targets)["bits_per_byte"] <= 1.06
     assert not task.loss({"logits": logits_NTV}, samples.targets) < 1  # it has not learnt the split by heart
 
 
