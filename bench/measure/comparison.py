@@ -117,6 +117,16 @@ class Fitted:
             self._effects[name, other] = self._request.difference(name, other)
         return self._effects[name, other]
 
+    def covariance(self, names: Sequence[str]) -> np.ndarray:
+        """Covariance of the errors of the levels of K cells, on the log scale, of shape (K, K).
+
+        Raises:
+            KeyError: one of them never ran beside the baseline.
+        """
+        if self._request is None:
+            raise KeyError(*names)
+        return self._request.covariance(names)
+
     def between(self, name: str, other: str) -> Comparison:
         """One cell over another, through all the blocks that connect them; without an effect if nothing does."""
         if self._request is None or not {name, other} <= self.num_launches.keys():

@@ -7,8 +7,9 @@ how well the parts are known, and some of what is known of them was believed bef
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -60,6 +61,14 @@ class Components:
         variance_P = self._variances(weights)
         before = error_of_sum(variance_P, self.believed)
         return error_of_sum(variance_P, self.errors) / before if before else 0.0
+
+    def covariance(self, places: Sequence[int]) -> np.ndarray:
+        """Covariance of the errors of K of the estimates, by their places, of shape (K, K)."""
+        return self._covariance[np.ix_(places, places)]
+
+    @functools.cached_property
+    def _covariance(self) -> np.ndarray:
+        return np.asarray(self.covariances.sum(axis=0))
 
     def _variances(self, weights: Mapping[int, float]) -> np.ndarray:
         """The parts of the variance of a weighted sum, of shape (P,)."""

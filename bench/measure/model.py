@@ -80,6 +80,14 @@ class Request:
         """
         return self._components.believed_share(self._difference(cell, other))
 
+    def covariance(self, cells: Sequence[str]) -> np.ndarray:
+        """Covariance of the errors of the levels of K cells, of shape (K, K).
+
+        Raises:
+            KeyError: a cell without launches.
+        """
+        return self._components.covariance([self._index(cell) for cell in cells])
+
     def latency(self, cell: str) -> Effect:
         """Level of a cell, the logarithm of its latency in nanoseconds, in the usual state of the machine.
 

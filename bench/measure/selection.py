@@ -1,15 +1,19 @@
 """Selection of the fastest of several candidates, with claims that hold although the data chose which to make.
 
 The candidate that looks fastest does so partly by luck, and its interval alone would be too good. So every claim here
-holds for all candidates at once that may have been chosen. That is Bonferroni's correction, but not for the number of
-all candidates: those that are far behind could not have been chosen, whatever the noise, and a tenth of the error
-probability is spent on telling them apart from the rivals.
+holds for all candidates at once that may have been chosen. Those that are far behind could not have been chosen,
+whatever the noise, and a tenth of the error probability is spent on telling them apart from the rivals.
+
+A regret is a difference from the fastest of all, whichever that is. So the claims about a candidate and its rivals are
+comparisons with one cell, whose errors have much in common: see `bench.measure.simultaneous`. Other claims have
+Bonferroni's correction.
 
 One launch says nothing of how far the launches of a cell differ. So no regret is claimed before the cell and the rivals
 that it is compared with have been launched in `LEAST_LAUNCHES` blocks each.
 
 Sources: Bechhofer 1954, doi 10.1214/aoms/1177728845 (indifference zone); Hsu 1984, doi 10.1214/aos/1176346732
-(comparisons with the best); Zrnic and Fithian 2024, arXiv 2212.09009 (correction for the plausible selections).
+(comparisons with the best, and why one cell that the data did not choose needs no correction); Zrnic and Fithian 2024,
+arXiv 2212.09009 (correction for the plausible selections).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from bench.measure import stats
+from bench.measure import simultaneous, stats
 from bench.measure.comparison import Fitted
 from bench.measure.looks import nominal
 from bench.measure.stats import Effect, Estimate, exp
@@ -77,7 +81,7 @@ def select(fitted: Fitted, candidates: Sequence[str], *, within: float, looks: i
     first, others = ordered[0], ordered[1:]
     each = level(SPENT / max(1, len(others)))
     rivals = [name for name in others if lowest(fitted.effect(name, first), each) <= math.log1p(within)]
-    alpha = level((stats.ALPHA - SPENT) / max(1, len(rivals)))
+    alpha = level(simultaneous.level(fitted.covariance((first, *rivals)), stats.ALPHA - SPENT))
     # Within the rivals the usual level tells more: those that are slower by more than the margin are no rivals.
     rivals = [name for name in rivals if lowest(fitted.effect(name, first), alpha) <= math.log1p(within)]
     best = (first, *rivals)  # one of them is the fastest for sure
@@ -114,9 +118,8 @@ def regret(fitted: Fitted, name: str, others: Sequence[str]) -> float:
     """
     if others and not is_known(fitted, name):
         return math.inf
-    each = SPENT / max(1, len(others))
-    faster = [other for other in others if highest(fitted.effect(name, other), each) > 0]
-    return _regret(fitted, name, faster, (stats.ALPHA - SPENT) / max(1, len(faster)))
+    faster = [other for other in others if highest(fitted.effect(name, other), stats.ALPHA) > 0]
+    return _regret(fitted, name, faster, stats.ALPHA)
 
 
 def _regret(fitted: Fitted, name: str, others: Sequence[str], alpha: float) -> float:

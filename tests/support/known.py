@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from bench.measure.comparison import Fitted, Group, Series
 from bench.measure.stats import Effect
@@ -25,6 +27,9 @@ class Levels:
     def difference(self, cell: str, other: str) -> Effect:
         error = math.hypot(self.errors[cell], self.errors[other]) if cell != other else 0.0
         return Effect(value=self.values[cell] - self.values[other], error=error, freedom=self.freedom)
+
+    def covariance(self, cells: Sequence[str]) -> np.ndarray:
+        return np.diag([self.errors[cell] ** 2 for cell in cells])
 
     def control(self, cell: str) -> None:
         return None
