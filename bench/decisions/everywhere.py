@@ -90,11 +90,16 @@ class _Machine:
         return max([0.0, *(effect.half_width(alpha) for effect in self.over_best(cell))])
 
     def bounds(self, cell: str, alpha: float) -> Estimate:
-        """The regret as a share; its ends are wrong with half of a probability each."""
+        """The regret as a share; its ends are wrong with half of a probability each.
+
+        It has no upper end while the cell, or one of the others that may be faster, has too few launches.
+        """
         over = self.over_best(cell)
         # That the cell is slower than any of several may be wrong for each; the fastest is one of them.
         low = max([0.0, *(selection.lowest(effect, alpha / 2 / len(over)) for effect in over)])
         high = max([0.0, *(selection.highest(effect, alpha / 2) for effect in over)])
+        if over and not selection.is_known(self.fitted, self.rows[cell].cell, *self.best):
+            high = math.inf
         return Estimate(value=math.expm1(self.regret(cell)), low=math.expm1(low), high=stats.exp(high) - 1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from bench.api.printable import printable
 from bench.decisions.everywhere import Everywhere
 from bench.measure.stats import Estimate
@@ -49,9 +51,13 @@ def said(found: Everywhere) -> str:
         f"where it is worst, its latency is {over(worst)} of the fastest's;\n"
         "  the interval holds on all machines together, although the cell was selected"
     )
+    if math.isinf(worst.high):
+        text += "\n  it has no upper end: a cell that may be the fastest somewhere has a single launch there"
     return f"{text}\n  {more} more {'are' if more > 1 else 'is'} not told apart from it" if more else text
 
 
 def over(regret: Estimate) -> str:
     """A regret as the ratio to the fastest, with its interval."""
+    if math.isinf(regret.high):
+        return f"{writing.share(1 + regret.value)} [{writing.share(1 + regret.low)}, not known]"
     return writing.interval(Estimate(value=1 + regret.value, low=1 + regret.low, high=1 + regret.high))

@@ -102,6 +102,22 @@ def test_intervals_hold_the_regrets_of_the_chosen_cell() -> None:
     assert np.mean(held) >= 0.95
 
 
+def test_no_regret_is_told_of_a_single_launch() -> None:
+    """`quick` was launched once on the laptop, where it is not the fastest; on the server it is known."""
+    laptop = results({**FACTORS["laptop"], "even": 0.41}, noise=0.05)
+    single = laptop.records[BASE.replace("raw", "quick")]
+    records = {**laptop.records, single.cell.path: dataclasses.replace(single, launches=single.launches[:1])}
+    store: Any = SimpleNamespace(contents=lambda: SimpleNamespace(current=records, damages=()), folder=Path("machine"))
+
+    found = choose({"server": results(FACTORS["server"]), "laptop": folder.stored(store)})
+
+    quick = next(one for one in found.ranked if "/quick/" in one.cell)
+    assert math.isinf(quick.on["laptop"].high)
+    assert quick.on["server"].high < 0.1
+    assert quick.on["laptop"].low > 0.2
+    assert report.over(quick.on["laptop"]).endswith(", not known]")
+
+
 def test_constraints_hold_on_every_machine() -> None:
     lossy = results(FACTORS["server"], metric_loss=0.3, lost=None)
     stored = {"server": lossy, "laptop": results(FACTORS["laptop"])}
