@@ -50,22 +50,15 @@ class SuperResolution(Task):
 
     def samples(self, split: str) -> Samples:
         """Low-resolution images (N, 1, 224, 224) in [0, 1] as inputs, the uint8 originals (H, W) as targets."""
-        # A calibration crop is smaller than the sample: mirrored, it fills the padding with texture, not with stripes.
-        return self._samples(self.photographs().load(split), "edge" if split == "test" else "symmetric")
-
-    def confirmation(self) -> Samples:
-        """50 photographs: the 14 of the test split and 36 more, in the form of `samples`."""
-        photographs = self.photographs()
-        return self._samples([*photographs.load("test"), *photographs.load("more")], "edge")
-
-    def _samples(self, images: Sequence[tuple[str, np.ndarray]], mode: str) -> Samples:
         import numpy as np
 
+        # A calibration crop is smaller than the sample: mirrored, it fills the padding with texture, not with stripes.
+        mode = "edge" if split == "test" else "symmetric"
         photographs = self.photographs()
+        images = photographs.load(split)
         padded = [_pad(photographs.downscale(hr_HW), SIZE, mode) for _, hr_HW in images]
-        lr_NCHW = np.stack(padded)[:, None].astype(np.float32) / 255
         return Samples(
-            inputs={"lr": lr_NCHW},
+            inputs={"lr": np.stack(padded)[:, None].astype(np.float32) / 255},
             targets=[hr_HW for _, hr_HW in images],
             names=tuple(name for name, _ in images),
         )
