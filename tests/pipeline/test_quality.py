@@ -207,7 +207,7 @@ def test_loss_that_is_no_number_is_not_stored() -> None:
 )
 def test_share_of_the_metric_that_is_lost(higher_is_better: bool, metric: float, reference: float, lost: float) -> None:
     task = TASK if higher_is_better else LOWER
-    assert task.relative_loss(metric, reference) == pytest.approx(lost)
+    assert task.metric_loss(metric, reference) == pytest.approx(lost)
 
 
 def test_lost_share_is_judged() -> None:
@@ -224,8 +224,8 @@ def test_an_error_rate_loses_a_share_of_what_is_right() -> None:
         is_error_rate = True
 
     task = RateOfErrors(name="rate", path=Path("task.py"))
-    assert task.relative_loss(0.0046, 0.0034) == pytest.approx(0.0012 / 0.9966)
-    assert task.relative_loss(0.0022, 0.0034) == pytest.approx(-0.0012 / 0.9966)
+    assert task.metric_loss(0.0046, 0.0034) == pytest.approx(0.0012 / 0.9966)
+    assert task.metric_loss(0.0022, 0.0034) == pytest.approx(-0.0012 / 0.9966)
 
 
 class Scored(Distance):
@@ -284,7 +284,7 @@ def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:
             raise NotImplementedError
 
     task = Fidelity(name="fidelity", path=Path("task.py"))
-    assert [task.relative_loss(metric, 120.0) for metric in (120.0, 40.0, 20.0)] == pytest.approx([0, 0.01, 0.1])
+    assert [task.metric_loss(metric, 120.0) for metric in (120.0, 40.0, 20.0)] == pytest.approx([0, 0.01, 0.1])
 
 
 def test_every_output_counts() -> None:
