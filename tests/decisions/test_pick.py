@@ -146,6 +146,43 @@ def test_launches_that_are_asked_for_decide() -> None:
     assert asked[0] >= asked[-1] / 3
 
 
+def sharp(name: str, factor: float, *lost_db: float, num_samples: int = 64) -> Record:
+    """A cell in int8 that loses some dB on the first of its photographs."""
+    known = Lost(num_samples=num_samples, score=1.0, most=1.0, points=tuple(enumerate(lost_db)))
+    return made.replaced_quality(
+        cell(name, factor, lost=known.mean), lost=known, metric_loss_unit="dB", precision="int8", fidelity="drifted"
+    )
+
+
+def test_a_loss_in_db_is_held_against_the_limit_in_db() -> None:
+    """Of 64 photographs, each loses 0.04 dB: at most 0.085; or one of them 4.95, as int8 once did: at most 0.36."""
+    even, one = sharp("even", 0.5, *[0.04] * 64), sharp("one", 0.4, 4.95)
+    found = choose(even, one, max_metric_loss=AllowedLoss())
+    assert variant(found) == "even"
+    assert found.shipped is not None
+    assert found.shipped.metric_loss == pytest.approx(0.04)
+    assert 0.04 < (found.shipped.metric_loss_high or 0.0) < 0.1
+    assert variant(choose(even, one, max_metric_loss=AllowedLoss(share=0.5))) == "even", "a share is no limit of dB"
+    assert variant(choose(even, one, max_metric_loss=AllowedLoss(share=0.0, db=0.5))) == "one"
+    strict = choose(even, max_metric_loss=AllowedLoss(db=0.05))
+    assert strict.lacking is not None
+    assert (
+        "the least is 0.084 dB; 64 held-out samples are too few to say that 1 cell would lose at most 0.05 dB of the "
+        in (strict.lacking)
+    )
+
+
+def test_what_lacks_is_told_in_db() -> None:
+    lossy = dataclasses.replace(made.baseline(BASE, **BLOCKS), quality=sharp("raw", 1.0, *[0.2] * 64).quality)
+    lossy = made.replaced_quality(lossy, reference="another/null/native/raw/null/cpu/b1t1")
+    found = choose_in({BASE: lossy}, max_metric_loss=AllowedLoss())
+    assert found.lacking is not None
+    assert "--max-metric-drop 0 of 1; the least is 0.24 dB" in found.lacking
+    few = choose(sharp("few", 0.5, 0.3, num_samples=14), max_metric_loss=AllowedLoss())
+    assert few.too_few is not None
+    assert few.too_few.startswith("14 held-out samples are too few to say that 1 cell would lose at most 0.1 dB of ")
+
+
 @pytest.mark.parametrize(
     ("constraints", "expected"),
     [

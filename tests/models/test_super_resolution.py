@@ -178,7 +178,9 @@ def test_frameworks_have_the_same_psnr(task, samples, torch_outputs, keras_outpu
     # A pixel at the edge between two grey levels may round either way: a few millionths of a dB each where the error is
     # large, and 2e-5 dB where it is small, as in the sky of a photograph that comes to 39 dB.
     limits = np.where(expected < 38, 1e-4, 5e-4)
-    assert {name: error for name, error in zip(samples.names, np.abs(actual - expected) / limits) if error > 1} == {}
+    assert [
+        name for name, error in zip(samples.names, np.abs(actual - expected) / limits, strict=True) if error > 1
+    ] == []
 
 
 @pytest.mark.framework

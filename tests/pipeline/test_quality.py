@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from bench.api import Points, Samples, Task, TensorSpec, fidelity
 from bench.api.fidelity import FidelityTask
@@ -208,6 +209,37 @@ def test_loss_that_is_no_number_is_not_stored() -> None:
 def test_share_of_the_metric_that_is_lost(higher_is_better: bool, metric: float, reference: float, lost: float) -> None:
     task = TASK if higher_is_better else LOWER
     assert task.metric_loss(metric, reference) == pytest.approx(lost)
+
+
+class InDecibels(Distance):
+    """The same score, of which differences are told; a sample is taken to lose 3 at most."""
+
+    metric_loss_unit = "dB"
+
+    def points(self, outputs: Mapping[str, np.ndarray], targets: Sequence[Any]) -> Points | str:
+        lost = 100 * np.abs(outputs["y"] - np.stack(targets)).mean(axis=1)
+        return Points(values=100 - lost, score=1.0, most=3.0, convention="a sample is taken to lose at most 3 dB")
+
+
+def test_a_loss_in_db_is_a_difference_of_the_metric() -> None:
+    """Of 12 numbers one is off by 0.12, which is 1 of the score's 100 in the mean and 4 of one sample's."""
+    task = InDecibels(name="sharp", path=Path("task.py"))
+    assert task.metric_loss(29.5, 30.0) == 0.5
+    assert task.metric_loss(30.0, 30.0) == 0.0
+    assert task.metric_loss(30.25, 30.0) == -0.25
+    found = judge(off_by(0.12), task)
+    assert found.metric_loss == pytest.approx(1.0, rel=1e-5)
+    assert (found.metric_loss_unit, found.loss_unit) == ("dB", "dB")
+    assert found.convention == "a sample is taken to lose at most 3 dB"
+    assert isinstance(found.lost, Lost)
+    assert found.lost.points == ((1, pytest.approx(4.0, rel=1e-5)),)
+    assert found.lost.mean == pytest.approx(1.0, rel=1e-5)
+    assert found.loss_bound == found.lost.high() > 1.0
+
+
+def test_a_share_needs_no_unit_and_what_follows_from_the_metric_no_convention() -> None:
+    found = judge(off_by(0.001))
+    assert (found.metric_loss_unit, found.convention, found.loss_unit) == (UNSET, UNSET, "share")
 
 
 def test_lost_share_is_judged() -> None:
