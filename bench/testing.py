@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from bench.api.errors import BenchError, InputError
+from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions import check
 from bench.decisions.check import Outcome
@@ -98,7 +99,7 @@ class Guard:
         pinned_with: str | None = None,
         may_be_large: bool = False,
         tolerance: float = check.TOLERANCE,
-        max_metric_loss: float = check.MAX_METRIC_LOSS,
+        max_metric_loss: float | None = None,
         max_launches: int = check.MAX_LAUNCHES,
         budget_s: float = check.BUDGET_S,
     ) -> Outcome:
@@ -122,8 +123,8 @@ class Guard:
                 `onnxruntime==1.22.0`; by default those that are installed.
             may_be_large: whether downloads of gigabytes for `pinned_with` are allowed.
             tolerance: how much slower the new artifact may be, as a share.
-            max_metric_loss: largest share of the pinned artifact's metric that may be lost; without targets, largest
-                error in the outputs.
+            max_metric_loss: the most that may be lost of the pinned artifact's metric, as a share, or in dB of a metric
+                in dB; by default 1 %, or 0.1 dB. Without targets, largest share of error in the outputs.
             max_launches: largest number of launches of each artifact.
             budget_s: seconds after which no further launch is begun.
 
@@ -163,7 +164,8 @@ class Guard:
         goal = check.goal(tolerance=tolerance, max_launches=max_launches, budget_s=budget_s)
         for note in pair.notes:
             warnings.warn(f"{self._name}: {printable(note)}", stacklevel=2)
-        outcome = check.measure(pair, goal, Method(limits=self._limits), max_metric_loss=max_metric_loss)
+        allowed = None if max_metric_loss is None else AllowedLoss(share=max_metric_loss, db=max_metric_loss)
+        outcome = check.measure(pair, goal, Method(limits=self._limits), max_metric_loss=allowed)
         self._benchmark.extra_info.update(_told(outcome))
         self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))

@@ -19,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import loading
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import Best, best, sources_of
-from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import folder, machines, ranking
@@ -67,7 +67,7 @@ def side(path: Path, first: Side | None) -> Side:
     counts = Counter(map(_request, filter(ranking.is_ranked, rows)))
     rows = [row for row in rows if counts[_request(row)] >= FEWEST]
     requests = [[row for row in rows if _request(row) == request] for request in dict.fromkeys(map(_request, rows))]
-    found = [one for own in requests for one in best(stored.measurements, own, max_metric_loss=MAX_METRIC_LOSS)]
+    found = [one for own in requests for one in best(stored.measurements, own, max_metric_loss=AllowedLoss())]
     (name,) = {row.machine for row in stored.rows} - {None}
     return Side(name=str(name), stored=stored, rows=rows, fastest={_request(one.row): one for one in found})
 

@@ -54,7 +54,7 @@ class FidelityTask(Task):
         """None: made-up or unlabelled samples tell how far outputs are off, not how often they are right."""
         return EXEMPT
 
-    def relative_loss(self, metric: float, reference: float) -> float:
+    def metric_loss(self, metric: float, reference: float) -> float:
         """The error's root mean square over the signal's, such as 0.01 for 40 dB: a share of decibels means nothing."""
         return 0.0 if metric >= SAME_DB else 10 ** (-metric / 20)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
+from bench.api.loss_units import DB, SHARE, Unit
 from bench.api.mixture import Part
 from bench.api.tensors import UNKNOWN as UNKNOWN
 from bench.api.tensors import TensorSpec as TensorSpec
@@ -71,12 +72,15 @@ class Samples:
 class Points:
     """What each sample of a split adds to the ranked metric, from which follows how well a lost share is known.
 
-    The share of the metric that other outputs lose is the mean of the points that their samples lose over `score`.
+    What other outputs lose of the metric is the mean of the points that their samples lose over `score`.
 
     Attributes:
         values: N float64 values, one for each sample; more is better.
-        score: the metric of these outputs as a score, in points a sample: the mean of `values`, or of what they lack.
+        score: the metric of these outputs as a score, in points a sample: the mean of `values`, or of what they lack. 1
+            for a task whose loss is told in dB, which the points then are, too.
         most: the most points that one sample can lose.
+        convention: what `most` takes for granted, in a few words, where it does not follow from the metric, such as
+            `a window is taken to lose at most 0.1 bits a byte`; shown beside the bound.
         rows: indices of the N samples in the split, where the metric is not over all of them.
     """
 
@@ -84,6 +88,7 @@ class Points:
     score: float
     most: float
     rows: Sequence[int] | None = None
+    convention: str | None = None
 
 
 class Plugin:
@@ -147,6 +152,8 @@ class Task(Plugin, abc.ABC):
     """What the metric compares, in a few words, where a table should say so: `output 'p' above 0.5`."""
     closed_to: ClassVar[Mapping[str, str]] = {}
     """Methods of export (see `Exporter.method`) that cannot take the task's model, each with the reason."""
+    metric_loss_unit: ClassVar[Unit] = SHARE
+    """How a loss of the ranked metric is told: as a share of the score, or of a metric in dB as a difference."""
     close: ClassVar[float] = 1e-4
     """Largest absolute error over the reference's largest magnitude that still counts as the same outputs."""
     max_metric_loss: ClassVar[float]
@@ -256,14 +263,14 @@ class Task(Plugin, abc.ABC):
         """
         return "its task does not tell what each sample adds to the metric"
 
-    def relative_loss(self, metric: float, reference: float) -> float:
-        """Which share of the reference's score is lost: 0.01 is 1 %, a negative share is a gain.
+    def metric_loss(self, metric: float, reference: float) -> float:
+        """What is lost of the reference's metric, in `metric_loss_unit`; a negative loss is a gain.
 
-        The score is the ranked metric; of an error rate, 1 minus the rate.
+        A share is of the score, 0.01 for 1 %. The score is the ranked metric; of an error rate, 1 minus the rate.
         """
         lost = reference - metric if self.higher_is_better else metric - reference
-        if lost == 0:
-            return 0.0
+        if lost == 0 or self.metric_loss_unit == DB:
+            return float(lost)
         score = 1 - reference if self.is_error_rate else reference
         return lost / abs(score) if score else math.copysign(math.inf, lost)
 

@@ -14,8 +14,11 @@ from bench.cli import options, units, waiting
 def best(
     *,
     max_metric_drop: Annotated[
-        str, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence.")
-    ] = "1%",
+        str,
+        typer.Option(
+            help="The most that may be lost of the metric, with 95 % confidence: a share, or dB of a metric in dB."
+        ),
+    ] = options.MAX_METRIC_DROP,
     tolerance: options.Tolerance = "5%",
     margin: options.Margin = "2%",
     format: options.Plain = "table",
@@ -33,19 +36,20 @@ def best(
 
     if format == "json" and into is not None:
         raise InputError("--into takes the table alone, for it goes between two marks", fix="leave out --format json")
-    most = units.share(max_metric_drop, zero=True)
+    most = units.allowed_loss(max_metric_drop)
     stored = options.read(results, margin=units.share(margin))
-    options.say_notes(warnings(stored.chosen(None)))
+    rows = stored.chosen(None)
+    options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     share = units.share(tolerance)
     with waiting.reporting(f"comparing {len(stored.rows)} cells", options.say):
-        found = find(stored.measurements, stored.chosen(None), max_metric_loss=most, tolerance=share)
+        found = find(stored.measurements, rows, max_metric_loss=most, tolerance=share)
     if format == "json":
         options.write(writing.as_json([outcome.fields(one.answer) for one in found]), None)
     elif not found and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:
         options.write(report.render(found, format="table"), None)
-        options.say_notes(report.missing(found, ranking.select(stored.chosen(None)).groups, max_metric_loss=most))
+        options.say_notes(report.missing(found, ranking.select(rows).groups, max_metric_loss=most))
     else:
         whole = report.put_into(into, report.render(found, format="md"))
         options.write(whole.encode(), into)  # the rest of the text is the file's own

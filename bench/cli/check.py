@@ -25,8 +25,11 @@ def check(
     tolerance: Annotated[str, typer.Option(help="How much slower the new artifact may be, as a share.")] = "2%",
     max_metric_drop: Annotated[
         str,
-        typer.Option(help="Largest share of the metric that may be lost; without a metric, of error in the outputs."),
-    ] = "1%",
+        typer.Option(
+            help="The most that may be lost of the metric: a share, or dB of a metric in dB; without a metric, the "
+            "largest share of error in the outputs."
+        ),
+    ] = options.MAX_METRIC_DROP,
     versions: Annotated[
         str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
     ] = None,
@@ -70,7 +73,7 @@ def check(
         files = {"pinned": pinned, "new": new or pinned, "pinned_with": pinned_with, "may_be_large": yes}
         pair = guard.pair_of_files(**files, options=given, limits=limits, **how)  # type: ignore[arg-type]
     goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
-    max_metric_loss = units.share(max_metric_drop, zero=True)
+    max_metric_loss = units.allowed_loss(max_metric_drop)
     options.say_notes(pair.notes)
     outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
     options.tell(f"{pair.new.cell}: {report.line(outcome)}")

@@ -6,16 +6,18 @@ import gc
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import typer.core
 
+from bench.api import loss_units
 from bench.api.errors import InputError
+from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.api.printable import printable
-from bench.cli import waiting
+from bench.cli import units, waiting
 from bench.graphs.shapes import given
 
 if TYPE_CHECKING:
@@ -23,10 +25,15 @@ if TYPE_CHECKING:
     from bench.pipeline.asked import Asked
     from bench.pipeline.graph_files import GraphFile
     from bench.records.folder import Results as Stored
+    from bench.records.rows import Row
     from bench.tasks.adopt import Options
 
 CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
 RESULTS = Path("results")
+MAX_METRIC_DROP = AllowedLoss().option(SHARE, DB)
+"""What may be lost of the metric by default, as `--max-metric-drop` takes it."""
+NO_LIMIT = "any"
+"""Value of `--max-metric-drop` without a limit."""
 STANDARD_OUTPUT = ("-", "/dev/stdout")
 LAYOUT = "\n\t\N{NO-BREAK SPACE}"
 """Characters of the layout of a whole text; in the names and reasons within it they are escapes already."""
@@ -274,3 +281,25 @@ def say(*messages: str) -> None:
 def say_notes(notes: Iterable[str]) -> None:
     """Say each different note once."""
     say(*dict.fromkeys(notes))
+
+
+def unnamed_limits(max_metric_drop: str, rows: Iterable[Row]) -> Iterator[str]:
+    """A note for each task that loses in a unit for which `--max-metric-drop` names no limit.
+
+    Args:
+        max_metric_drop: the option's value.
+        rows: rows of the tasks.
+    """
+    if max_metric_drop == NO_LIMIT:
+        return
+    named, allowed = units.losses(max_metric_drop), units.allowed_loss(max_metric_drop)
+    if not any(named.values()):  # no loss is none in any unit
+        return
+    for task, unit in dict.fromkeys((row.task, row.metric_loss_unit) for row in rows):
+        if unit is not None and unit not in named:
+            default = loss_units.text(allowed.of(unit), unit)
+            what = "dB" if unit == DB else "a share of its metric"
+            yield (
+                f"{task} loses {what}, of which --max-metric-drop {max_metric_drop} names no limit: {default}, the "
+                f"default, is allowed ({allowed.option(SHARE, DB)} says both)"
+            )

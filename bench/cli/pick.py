@@ -14,8 +14,6 @@ from bench.cli import options, units, waiting
 
 UNDECIDED = 1
 """Exit code where the outcome is none."""
-ANY = "any"
-"""Value of `--max-metric-drop` without a limit."""
 REPEATED = (
     *("max_metric_drop", "max_size", "max_memory", "max_latency", "max_ttft", "min_tokens_per_s", "batch", "threads"),
     "margin",
@@ -31,8 +29,12 @@ def pick(
     ],
     *,
     max_metric_drop: Annotated[
-        str, typer.Option(help="Largest share of the metric that may be lost, with 95 % confidence; any for no limit.")
-    ] = "1%",
+        str,
+        typer.Option(
+            help="The most that may be lost of the metric, with 95 % confidence: a share, or dB of a metric in dB; any "
+            "for no limit."
+        ),
+    ] = options.MAX_METRIC_DROP,
     max_size: Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")] = None,
     max_memory: Annotated[
         str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
@@ -78,7 +80,7 @@ def pick(
     from bench.report import pick as report
 
     constraints = Constraints(
-        max_metric_loss=None if max_metric_drop == ANY else units.share(max_metric_drop, zero=True),
+        max_metric_loss=None if max_metric_drop == options.NO_LIMIT else units.allowed_loss(max_metric_drop),
         max_size_bytes=units.size_bytes(max_size) if max_size else None,
         max_memory_bytes=units.size_bytes(max_memory) if max_memory else None,
         max_latency_ns=1e9 * units.seconds(max_latency) if max_latency else None,
@@ -99,7 +101,7 @@ def pick(
     most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
     rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
-    options.say_notes(warnings(rows))
+    options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
         found = answering.answer(stored.measurements, rows, constraints, tolerance=most)
     choice, fields, saved = found.choice, outcome.fields(found), []
@@ -115,7 +117,9 @@ def pick(
     if choice.shipped is not None and record is not None:
         target = output or results / "picks" / choice.shipped.task
         limits = Limits.of(step_s=None, memory_bytes=None)
-        request = {**{option: limit for option, (_, limit) in constraints.limits().items()}, "--tolerance": most}
+        unit = choice.shipped.metric_loss_unit
+        asked = {option: limit for option, (_, limit) in constraints.limits(unit).items()}
+        request = {**deployment.with_units(asked, unit), "--tolerance": most}
         served = None if plan is None else load.as_service(plan, record.cell)
         with waiting.reporting("making the artifact again", options.say):
             saved = deployment.save(

@@ -74,16 +74,16 @@ def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
 
 def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public: bool) -> Shown:
     """The results of one machine as the page takes them, of so many cells at most."""
+    from bench.api.loss_units import AllowedLoss
     from bench.decisions import load
     from bench.decisions.best import best
-    from bench.decisions.constraints import MAX_METRIC_LOSS
     from bench.decisions.search import kept
     from bench.records import noise
     from bench.records.sending import record_to_send, row_to_send
     from bench.report import part
     from bench.report.page.page import Shown
 
-    found, cells = best(stored.measurements, rows, max_metric_loss=MAX_METRIC_LOSS), {row.cell for row in rows}
+    found, cells = best(stored.measurements, rows, max_metric_loss=AllowedLoss()), {row.cell for row in rows}
     taken = part.of(rows, {one.row.cell for one in found}, most)
     paths = {row.cell for row in taken}
     served = load.turns(stored.records)

@@ -24,7 +24,9 @@ def search(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    max_metric_drop: Annotated[str, typer.Option(help="Largest share of the metric that may be lost.")] = "1%",
+    max_metric_drop: Annotated[
+        str, typer.Option(help="The most that may be lost of the metric: a share, or dB of a metric in dB.")
+    ] = options.MAX_METRIC_DROP,
     objective: Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")] = "latency",
     batch: Annotated[int, typer.Option(min=1, help="Batch of the request.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the request.")] = 1,
@@ -50,7 +52,7 @@ def search(
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.decisions import deployment
-    from bench.decisions.constraints import Constraints
+    from bench.decisions.constraints import METRIC, Constraints
     from bench.decisions.search import kept, whole
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
@@ -86,10 +88,10 @@ def search(
         options.say_notes(adopted.notes)
         task = adopted.name
     assert task is not None
-    constraints = Constraints(max_metric_loss=units.share(max_metric_drop, zero=True))
-    assert constraints.max_metric_loss is not None
+    allowed = units.allowed_loss(max_metric_drop)
+    constraints = Constraints(max_metric_loss=allowed)
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
-    settings = Options(method=Method(limits=limits), max_metric_loss=constraints.max_metric_loss)
+    settings = Options(method=Method(limits=limits), max_metric_loss=allowed)
     with progress.observer(Console(stderr=True)) as observer:
         request = (task, batch, threads)
         searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
@@ -97,14 +99,15 @@ def search(
     pictures = search_plots.draw(searched.outcomes, request, objective, stored.folder / "plots")
     tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
     options.write(report.render(found, tables), None)
-    options.say_notes(warnings(stored.rows))
+    options.say_notes([*warnings(stored.rows), *options.unnamed_limits(max_metric_drop, stored.rows)])
     options.tell(*map(str, pictures))
     if searched.is_cut:
         options.say("the time was up while there was more to try; the same command goes on where this one ended")
     if found.winner is None or not found.is_searched:
         raise typer.Exit(NOTHING_BETTER)
     target = output or results / "picks" / kept.name_of(request, objective)
-    asked = {"--max-metric-drop": constraints.max_metric_loss, "--objective": objective}
+    unit = found.winner.metric_loss_unit
+    asked = deployment.with_units({METRIC: allowed.of(unit)}, unit) | {"--objective": objective}
     saved = deployment.save(target, found.winner, stored.records[found.winner.cell], request=asked, limits=limits)
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
     if found.fixed is not None:

@@ -1,10 +1,11 @@
-"""Durations, sizes and shares as people write them."""
+"""Durations, sizes, shares and losses of a metric as people write them."""
 
 from __future__ import annotations
 
 import re
 
 from bench.api.errors import InputError
+from bench.api.loss_units import DB, SHARE, AllowedLoss, Unit
 
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 SECONDS = {"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
@@ -52,3 +53,41 @@ def share(text: str, *, zero: bool = False) -> float:
     if not (0 < value < 1 or (zero and value == 0)):
         raise InputError(f"not a share between 0 and 100 %: {text!r}")
     return value
+
+
+def losses(text: str) -> dict[Unit, float]:
+    """Limits of a loss of the metric, by unit: `1%` or `0.01` of a share, `0.1dB`, or both, as `1%,0.1dB`.
+
+    Raises:
+        InputError: anything else, or two limits of one unit.
+    """
+    found: dict[Unit, float] = {}
+    for part in text.split(","):
+        number = part.strip()
+        unit: Unit = DB if number.lower().endswith("db") else SHARE
+        if unit in found:
+            raise InputError(f"two limits in one unit: {text!r}; write one for each, as 1%,0.1dB")
+        found[unit] = _decibels(number) if unit == DB else share(number, zero=True)
+    return found
+
+
+def allowed_loss(text: str) -> AllowedLoss:
+    """The limits of a loss of the metric, see `losses`.
+
+    A unit that is not named has its default limit. Zero alone is no loss in any unit.
+
+    Raises:
+        InputError: see `losses`.
+    """
+    found = losses(text)
+    if [*found.values()] == [0.0]:
+        return AllowedLoss(share=0.0, db=0.0)
+    default = AllowedLoss()
+    return AllowedLoss(share=found.get(SHARE, default.share), db=found.get(DB, default.db))
+
+
+def _decibels(text: str) -> float:
+    found = AMOUNT.fullmatch(text)
+    if found is None:
+        raise InputError(f"not a number of decibels: {text!r}; write 0.1dB")
+    return float(found[1])

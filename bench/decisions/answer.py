@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from bench.api.errors import InputError
-from bench.decisions.constraints import MAX_METRIC_LOSS, TOLERANCE, Constraints
+from bench.api.loss_units import AllowedLoss
+from bench.decisions.constraints import TOLERANCE, Constraints
 from bench.decisions.pick import Choice, Chooser
 from bench.decisions.standing import WINNER, Standing
 from bench.records import ranking
@@ -124,7 +125,7 @@ def of_run(stored: Results, task: str) -> Answer | None:
     rows = [row for row in stored.rows if row.task == task]
     if not any(map(ranking.is_ranked, rows)):
         return None
-    return answer(stored.measurements, of_one_batch(rows), Constraints(max_metric_loss=MAX_METRIC_LOSS))
+    return answer(stored.measurements, of_one_batch(rows), Constraints(max_metric_loss=AllowedLoss()))
 
 
 def of_one_batch(rows: Sequence[Row], batch: int | None = None, threads: int | None = None) -> list[Row]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api import loading
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.api.sized import family_of
 from bench.decisions.answer import Answer, answers
 from bench.decisions.constraints import TOLERANCE, Constraints
@@ -47,14 +48,14 @@ def sources_of(found: Iterable[Best]) -> list[str]:
 
 
 def best(
-    measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: float, tolerance: float = TOLERANCE
+    measurements: Measurements, rows: Sequence[Row], *, max_metric_loss: AllowedLoss, tolerance: float = TOLERANCE
 ) -> list[Best]:
     """The answer for each task and batch that has a cell that qualifies.
 
     Args:
         measurements: the model of the measurement, fitted to the records that the rows were made of.
         rows: the rows of the cells to choose among.
-        max_metric_loss: the largest share of the reference's metric that may be lost.
+        max_metric_loss: the most that may be lost of the reference's metric.
         tolerance: largest share by which a winner may be slower than the fastest.
     """
     constraints = Constraints(max_metric_loss=max_metric_loss)

@@ -16,6 +16,7 @@ from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import deployment
 from bench.measure import comparison
 from bench.measure.block import Method, Result
@@ -38,8 +39,6 @@ TOLERANCE = 0.02
 MIN_LAUNCHES = 3
 MAX_LAUNCHES = 12
 BUDGET_S = 120.0
-MAX_METRIC_LOSS = 0.01
-"""Largest share of the pinned artifact's metric that may be lost, by default."""
 DEFAULT_OPTIONS = adopt.Options()
 
 
@@ -73,7 +72,7 @@ class Outcome:
         num_launches: launches of the new artifact that were compared.
         new_ns: steady samples of the new artifact, in nanoseconds.
         quality: quality of the new artifact's outputs, with the pinned artifact's outputs as the reference.
-        max_metric_loss: largest share of the metric that may be lost on the samples.
+        max_metric_loss: the most that may be lost of the metric on the samples, in the unit of its loss.
         fault: why the outputs are wrong; None where they are not broken and lose no more of the metric than is allowed.
             The loss on the samples is judged, not its bound for other samples: a guard asks whether the artifact
             changed, which the outputs of both for the same samples tell for sure, and with few samples even equal
@@ -275,19 +274,20 @@ def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budg
     return Goal(tolerance=tolerance, min_launches=few, max_launches=max_launches, budget_s=budget_s)
 
 
-def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = MAX_METRIC_LOSS) -> Outcome:
+def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: AllowedLoss | None = None) -> Outcome:
     """Launch both artifacts side by side until it is clear whether the new one is slower by more than the tolerance.
 
     Args:
         pair: the two artifacts.
         goal: a goal with a tolerance.
         method: how blocks are measured.
-        max_metric_loss: largest share of the pinned artifact's metric that may be lost.
+        max_metric_loss: the most that may be lost of the pinned artifact's metric; by default 1 %, or 0.1 dB.
 
     Raises:
         BenchError: an artifact fails while it is measured.
     """
     assert goal.tolerance is not None
+    allowed = max_metric_loss or AllowedLoss()
 
     def keep(result: Result) -> None:
         for failure in result.failures:
@@ -310,12 +310,12 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: float = 
         num_launches=found.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
         quality=pair.new.quality,
-        max_metric_loss=max_metric_loss,
-        fault=fault_of(pair, max_metric_loss=max_metric_loss),
+        max_metric_loss=allowed.of(pair.new.quality.loss_unit),
+        fault=fault_of(pair, max_metric_loss=allowed),
     )
 
 
-def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
+def fault_of(pair: Pair, *, max_metric_loss: AllowedLoss) -> str | None:
     """Why the outputs of the new artifact are wrong; None where they are not.
 
     Outputs that the metric does not judge, and all of them where it tells nothing, may differ from the pinned
@@ -331,8 +331,8 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
     if not isinstance(task, (Accuracy, Rmse)):
         if lost is None:
             return f"how much of {name} is lost is no number, so that the outputs are equal or wrong"
-        return f"too much of {name} is lost" if lost > max_metric_loss else None
-    if lost is not None and lost > max_metric_loss:
+        return f"too much of {name} is lost" if lost > max_metric_loss.of(judged.loss_unit) else None
+    if lost is not None and lost > max_metric_loss.of(judged.loss_unit):
         return f"too much of {name} is lost"
     is_useless = lost is None or bool(_useless(pair.pinned.quality))
     unjudged = {key: share for key, share in pair.differing.items() if is_useless or key != task.judged}
@@ -347,10 +347,10 @@ def fault_of(pair: Pair, *, max_metric_loss: float) -> str | None:
         is_unknown = lost is None and judged.fidelity != quality.CLOSE
         return f"how much of {name} is lost is no number, and its outputs cannot be compared" if is_unknown else None
     share = math.sqrt(unjudged[worst])
-    if share <= max_metric_loss:
+    if share <= max_metric_loss.share:
         return None
     why = f"{name} tells nothing here" if worst == task.judged else f"{name} does not judge it"
-    allowed = f"{percent(100 * max_metric_loss)} is allowed (--max-metric-drop)"
+    allowed = f"{percent(100 * max_metric_loss.share)} is allowed (--max-metric-drop)"
     return f"output {worst!r} differs by {percent(100 * share)} of its values, {allowed}, and {why}"
 
 

@@ -6,7 +6,9 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from bench.api import loss_units
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import open_sizes
 from bench.measure.questions import Aims
 from bench.pipeline import rounding
@@ -16,8 +18,6 @@ from bench.records.metric_loss import Lost
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-MAX_METRIC_LOSS = 0.01
-"""Largest share of the reference's metric that may be lost, by default."""
 TOLERANCE = Aims().regret
 """Largest share by which a deployment that is shipped may be slower than the fastest, by default."""
 METRIC, METRIC_KEY = "--max-metric-drop", "metric_loss_high"
@@ -30,9 +30,9 @@ class Constraints:
     """Limits that a deployment must keep to; None is no limit.
 
     Attributes:
-        max_metric_loss: largest share of the reference's metric that may be lost, with 95 % confidence for all cells
-            together that may be shipped; of a row whose loss has no bound (see `Row.metric_loss_note`), largest share
-            that its held-out samples lose.
+        max_metric_loss: the most that may be lost of the reference's metric, with 95 % confidence for all cells
+            together that may be shipped; of a row whose loss has no bound (see `Row.metric_loss_note`), the most that
+            its held-out samples lose.
         max_size_bytes: largest size of the file.
         max_memory_bytes: largest peak resident set of the process, its packages included.
         max_latency_ns: largest median latency.
@@ -40,7 +40,7 @@ class Constraints:
         min_tokens_per_s: least rate of output tokens after the first, likewise.
     """
 
-    max_metric_loss: float | None = None
+    max_metric_loss: AllowedLoss | None = None
     max_size_bytes: int | None = None
     max_memory_bytes: int | None = None
     max_latency_ns: float | None = None
@@ -52,10 +52,14 @@ class Constraints:
         """Whether a limit has a meaning for cells alone that generate text."""
         return self.max_ttft_ns is not None or self.min_tokens_per_s is not None
 
-    def limits(self) -> dict[str, tuple[str, float]]:
-        """By command-line option, the key of `Row` that it limits, and the limit."""
+    def limits(self, unit: str | None = None) -> dict[str, tuple[str, float]]:
+        """By command-line option, the key of `Row` that it limits, and the limit.
+
+        Args:
+            unit: that in which a loss of the metric is told, see `unit_of`.
+        """
         found = {
-            METRIC: (METRIC_KEY, self.max_metric_loss),
+            METRIC: (METRIC_KEY, None if self.max_metric_loss is None else self.max_metric_loss.of(unit)),
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
@@ -101,14 +105,15 @@ class Eligible:
     ranked: Sequence[Row]
     rows: Sequence[Row]
     of_guessed_sizes: Sequence[Row]
-    max_metric_loss: float | None
+    max_metric_loss: AllowedLoss | None
     lost: Mapping[str, Lost]
     by: str
 
     def within(self, tolerance: float) -> Qualified:
         """The rows that qualify at a tolerance; see `qualified`."""
         kept, alpha = {row.cell for row in self.rows}, metric_loss.ALPHA
-        if (limit := self.max_metric_loss) is not None:
+        if (allowed := self.max_metric_loss) is not None:
+            limit = allowed.of(unit_of(self.rows))
             kept = {row.cell for row in self.rows if row.cell not in self.lost and _meets(row, METRIC_KEY, limit)}
             fastest = min((getattr(row, self.by) for row in self.rows if row.cell in kept), default=math.inf)
             near = [
@@ -149,7 +154,7 @@ def eligible(measurements: Measurements, group: Group, constraints: Constraints)
         key=lambda row: (getattr(row, by), row.cell),
     )
     left_out = open_sizes.of_guessed_sizes(group.task, [row.cell for row in ranked])
-    limits = {option: limit for option, limit in constraints.limits().items() if option != METRIC}
+    limits = {option: limit for option, limit in constraints.limits(None).items() if option != METRIC}
     rows = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
     return Eligible(
         ranked=ranked,
@@ -189,14 +194,15 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
     Returns:
         A sentence without its full stop; None where there is no such cell.
     """
-    limit = constraints.max_metric_loss
-    if limit is None:
+    if constraints.max_metric_loss is None:
         return None
+    unit = unit_of(found.ranked)
+    limit = constraints.max_metric_loss.of(unit)
     rows = [row for row in found.lossy if row.metric_loss is not None and row.metric_loss <= limit]
     unsure = [lost for _, lost in losses(measurements, rows)]
     if not unsure:
         return None
-    drop = human("metric_loss", limit)
+    drop = loss_units.text(limit, unit)
     part = [lost for lost in unsure if lost.is_part]
     if part and len(part) == len(unsure):
         return (
@@ -225,8 +231,8 @@ def none_qualifies(measurements: Measurements, group: Group, found: Qualified, c
             return lost[row.cell].high(alpha=found.alpha)
         return _value(row, key)
 
-    parts = []
-    for option, (key, limit) in constraints.limits().items():
+    parts, unit = [], unit_of(found.ranked)
+    for option, (key, limit) in constraints.limits(unit).items():
         values = [value for row in found.ranked if (value := figure(row, key)) is not None]
         number = sum(value <= limit for value in values)
         nearest = ""
@@ -234,7 +240,7 @@ def none_qualifies(measurements: Measurements, group: Group, found: Qualified, c
             nearest = "; of none it was measured"
         elif not number:
             is_rate = option == RATE
-            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values))
+            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values), unit)
             nearest = f"; the {'most' if is_rate else 'least'} is {best}"
         if option == METRIC and found.alpha < metric_loss.ALPHA:
             nearest += ", with 95 % confidence for all such cells together"
@@ -245,11 +251,19 @@ def none_qualifies(measurements: Measurements, group: Group, found: Qualified, c
     return text
 
 
-def human(key: str, value: float) -> str:
-    """A value of a row's key, in the unit that people use."""
+def unit_of(rows: Collection[Row]) -> str | None:
+    """The unit in which a loss of the metric is told of rows of one task; None where none has a metric.
+
+    It is one: rows of another version of the task are outdated, and not ranked beside the others.
+    """
+    return next((row.metric_loss_unit for row in rows if row.metric_loss_unit is not None), None)
+
+
+def human(key: str, value: float, unit: str | None) -> str:
+    """A value of a row's key, in the unit that people use; that of a loss of the metric has a unit of its own."""
     if key.endswith("_ns"):
         return f"{value / 1e6:.3g} ms"
-    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else f"{100 * value:.2g} %"
+    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else loss_units.text(value, unit)
 
 
 def _cells(found: Sequence[object]) -> str:

@@ -16,9 +16,11 @@ from bench.api import Task, cache, files, loading, sized
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.loss_units import DB
 from bench.api.places import without_places
 from bench.api.version import version
 from bench.decisions import ports
+from bench.decisions.constraints import METRIC
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, provenance
 from bench.plugins import catalog
@@ -308,6 +310,11 @@ def _stored(folder: Path) -> _Stored:
             fix="`bench pick` writes such a folder; --output names another",
         ) from error
     return said
+
+
+def with_units(limits: Mapping[str, float], unit: str | None) -> dict[str, float | str]:
+    """Limits by command-line option, as a recipe keeps them: that of the metric with its unit, unless it is a share."""
+    return {option: f"{limit:g}{DB}" if option == METRIC and unit == DB else limit for option, limit in limits.items()}
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True):

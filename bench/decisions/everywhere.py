@@ -18,8 +18,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.answer import of_one_batch
-from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints, qualified
+from bench.decisions.constraints import Constraints, qualified
 from bench.measure import selection, stats
 from bench.measure.comparison import Fitted
 from bench.measure.stats import Effect, Estimate
@@ -175,7 +176,7 @@ def of_all_requests(stored: Mapping[str, Results], rows: Mapping[str, Sequence[R
         if all(request in other for other in others):
             with contextlib.suppress(InputError):  # nothing qualifies
                 own = {name: groups[request] for name, groups in by_request.items()}
-                found.append(choose(stored, own, Constraints(max_metric_loss=MAX_METRIC_LOSS)))
+                found.append(choose(stored, own, Constraints(max_metric_loss=AllowedLoss())))
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.api.loss_units import AllowedLoss
 from bench.api.sized import BATCH, NEW, family_of, is_generating, sizes_of
 from bench.decisions import pick, standing
-from bench.decisions.constraints import MAX_METRIC_LOSS, Constraints, qualified
+from bench.decisions.constraints import Constraints, qualified
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import ranking
@@ -131,7 +132,7 @@ class _Race:
 
 
 def _race(measurements: Measurements, group: Group) -> _Race | None:
-    sound = qualified(measurements, group, Constraints(max_metric_loss=MAX_METRIC_LOSS)).rows
+    sound = qualified(measurements, group, Constraints(max_metric_loss=AllowedLoss())).rows
     if not sound:
         return None
     names = {row.cell: short_name(row) for row in sound}

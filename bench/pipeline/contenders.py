@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.api.loss_units import AllowedLoss
 from bench.measure import comparison
 from bench.measure.comparison import Fitted
 from bench.measure.ledgers import Group
@@ -25,25 +26,25 @@ WITHIN = 0.1
 later launch names a fastest cell that was not verified further."""
 
 
-def of(groups: Sequence[Group], values: Mapping[str, Verified], limit: float) -> set[str]:
+def of(groups: Sequence[Group], values: Mapping[str, Verified], allowed: AllowedLoss) -> set[str]:
     """Keys of the contenders among the cells of some groups.
 
     Args:
         groups: the cells with their launches so far.
         values: the verified cells by key.
-        limit: largest share of the metric that a deployment may lose.
+        allowed: the most that a deployment may lose of the metric.
     """
     fits = comparison.fit([group.launched() for group in groups])
-    return {key for group, fitted in zip(groups, fits, strict=True) for key in _of(group, fitted, values, limit)}
+    return {key for group, fitted in zip(groups, fits, strict=True) for key in _of(group, fitted, values, allowed)}
 
 
-def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], limit: float) -> set[str]:
+def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], allowed: AllowedLoss) -> set[str]:
     precisions = {value.cell.path: value.quality.precision for value in values.values()}
     names = [
         ledger.name
         for ledger in group.ledgers
         if ledger.name in fitted.names and not ledger.failed
-        if bound(values[ledger.name], precisions) == 0 or may_keep(values[ledger.name].quality, limit)
+        if bound(values[ledger.name], precisions) == 0 or may_keep(values[ledger.name].quality, allowed)
     ]
     selection = select(fitted, names, within=WITHIN)
     if selection is None:
@@ -65,7 +66,7 @@ def most_lossy(contenders: Iterable[Verified]) -> int:
 
 
 def bound(value: Verified, precisions: Mapping[str, str | None]) -> float | None:
-    """The share of the metric that a cell may lose: none where its outputs are the reference's.
+    """What a cell may lose of the metric: nothing where its outputs are the reference's.
 
     Args:
         value: the cell.
@@ -76,14 +77,15 @@ def bound(value: Verified, precisions: Mapping[str, str | None]) -> float | None
     return 0.0 if quality.loses_nothing(value.cell.path, reference) else quality.loss_bound
 
 
-def may_keep(quality: Quality, limit: float) -> bool:
-    """Whether a cell may be shown to lose no more than a share of its metric.
+def may_keep(quality: Quality, allowed: AllowedLoss) -> bool:
+    """Whether a cell may be shown to lose no more of its metric than is allowed.
 
     The whole split has shown it or not. A part leaves it open unless it rules it out: a few samples that lose something
     are no evidence.
     """
     if quality.fidelity == BROKEN or quality.metric_loss is None:
         return False
+    limit = allowed.of(quality.loss_unit)
     if quality.is_whole or not isinstance(quality.lost, Lost):
         return quality.loss_bound is not None and quality.loss_bound <= limit
     return not quality.lost.rules_out(limit)

@@ -36,8 +36,8 @@ class Until:
     """When a verification has decided.
 
     Attributes:
-        limit: largest share of the metric that may be lost, of a cell whose first samples were looked at before; zero
-            for the whole split. None to stop after the first samples, whatever they lose.
+        limit: the most that may be lost of the metric, in the unit of the task, of a cell whose first samples were
+            looked at before; zero for the whole split. None to stop after the first samples, whatever they lose.
         alpha: probability that more is lost; less than 5 % for one of several cells of which one is shipped, see
             `bench.records.metric_loss.level`.
     """

@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench.api import Arrays, Samples, Task
+from bench.api import Arrays, Points, Samples, Task
 from bench.api.fidelity import pieces
+from bench.api.loss_units import SHARE
 from bench.graphs.deferred import np
 from bench.pipeline import feeding
 from bench.records import metric_loss
@@ -66,6 +67,8 @@ def judge(
     whole = outputs if expected is None else expected
     targets = _rows(whole, samples.num_samples) if samples.targets is None else samples.targets
     figures: dict[str, Any] = {"metric_name": task.metric_name, "higher_is_better": task.higher_is_better}
+    if task.metric_loss_unit != SHARE:
+        figures["metric_loss_unit"] = task.metric_loss_unit
     if task.judged_as is not None:
         figures["judged_as"] = task.judged_as
     if samples.targets is not None and (chance := task.chance(targets)) is not None:
@@ -85,11 +88,14 @@ def judge(
         "loss": _finite(loss),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
     }
-    figures["lost"] = _lost(task, outputs, whole, targets, part, in_order=in_order)
+    right = task.points(whole, targets)
+    if isinstance(right, Points) and right.convention is not None:
+        figures["convention"] = right.convention
+    figures["lost"] = _lost(task, outputs, whole, right, targets, part, in_order=in_order)
     if absolute_error == 0:
         return Quality(**figures, metric_loss=0.0, fidelity=EXACT)
     reference_metric = _reference_metric(task, expected, targets, part)
-    figures["metric_loss"] = _finite(task.relative_loss(metrics[task.metric_name], reference_metric))
+    figures["metric_loss"] = _finite(task.metric_loss(metrics[task.metric_name], reference_metric))
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
@@ -140,7 +146,14 @@ def _told_apart(value: float, limit: float) -> tuple[str, str]:
 
 
 def _lost(
-    task: Task, outputs: Arrays, whole: Arrays, targets: Sequence[Any], part: Part | None, *, in_order: bool
+    task: Task,
+    outputs: Arrays,
+    whole: Arrays,
+    right: Points | str,
+    targets: Sequence[Any],
+    part: Part | None,
+    *,
+    in_order: bool,
 ) -> Lost | str:
     """What the samples lose of the ranked metric, or why that cannot be told.
 
@@ -148,11 +161,11 @@ def _lost(
         task: defines the points.
         outputs: of the samples that ran.
         whole: the reference's outputs for the split.
+        right: the points of these, or why there are none.
         targets: of the split.
         part: the samples that ran; None for all.
         in_order: see `judge`.
     """
-    right = task.points(whole, targets)
     if isinstance(right, str):
         return right
     if part is None:

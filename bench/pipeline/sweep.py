@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.api.places import without_places
 from bench.measure import rounds
 from bench.measure.block import Method, Result
@@ -62,7 +63,7 @@ class Options:
         method: how blocks are measured.
         goal: when a cell has been measured enough.
         force: whether cells that have been measured enough are measured again.
-        max_metric_loss: largest share of the reference's metric that a cell may lose and still win.
+        max_metric_loss: the most that a cell may lose of the reference's metric and still win.
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
         ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
             than its budget, but at least `LEAST_SHARE` of it. None for the whole budget.
@@ -75,7 +76,7 @@ class Options:
     method: Method = Method()
     goal: Goal = Goal()
     force: bool = False
-    max_metric_loss: float = 0.01
+    max_metric_loss: AllowedLoss = AllowedLoss()
     across_threads: bool = False
     ends_s: float | None = None
     baseline: Cell | None = None
@@ -151,12 +152,12 @@ class Sweep:
 
     def _verify_contenders(self, groups: Sequence[Group], verified: Sequence[Verified]) -> list[Verified]:
         """Verify the contenders until it is known whether they keep the metric; those that follow them where not."""
-        limit = self._options.max_metric_loss
+        allowed = self._options.max_metric_loss
         values = {value.key: value for value in verified}
         done: set[str] = set()
         most_lossy = 0
         while True:
-            now = contenders.of(groups, values, limit)
+            now = contenders.of(groups, values, allowed)
             self._contenders |= now  # those that did not keep the metric have had their share of the error
             num_lossy = contenders.most_lossy([values[key] for key in self._contenders])
             wanted = now - done if num_lossy <= most_lossy else now  # the more share the error, the less each has
@@ -164,17 +165,17 @@ class Sweep:
                 return [values[value.key] for value in verified]
             most_lossy = num_lossy
             alike = {what_runs(values[key].cell, values[key].artifact) or key for key in wanted}
-            for is_lossy in (False, True):
+            left: dict[Until, list[Verified]] = {}
+            for key, value in values.items():
+                is_lossy = rounding.is_lossy(value.cell, value.quality.precision)
+                limit = allowed.of(value.quality.loss_unit)
                 until = Until(limit=limit, alpha=metric_loss.ALPHA / (num_lossy if is_lossy else 1))
-                left = [
-                    value
-                    for key, value in values.items()
-                    if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality)
-                    if rounding.is_lossy(value.cell, value.quality.precision) == is_lossy
-                ]
-                found = {value.key: value for value in self._verify(left, until)} if left else {}
+                if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality):
+                    left.setdefault(until, []).append(value)
+            for until, cells in left.items():
+                found = {value.key: value for value in self._verify(cells, until)}
                 values |= found
-                for value in left:
+                for value in cells:
                     if value.key not in found and value.key in self._ledgers:  # it failed at a later sample
                         self._ledgers[value.key].failed = True
             done |= wanted
@@ -282,8 +283,9 @@ class Sweep:
         precisions = {record.cell.path: record.quality.precision for record in records if record.quality is not None}
         bounds = {name: contenders.bound(value, precisions) for name, value in known.items()}
         losses = {name: value.quality.metric_loss for name, value in known.items()}
-        sure = {name for name, bound in bounds.items() if bound is not None and bound <= most}
-        seen = {name for name, loss in losses.items() if loss is not None and loss <= most}
+        limits = {name: most.of(value.quality.loss_unit) for name, value in known.items()}
+        sure = {name for name, bound in bounds.items() if bound is not None and bound <= limits[name]}
+        seen = {name for name, loss in losses.items() if loss is not None and loss <= limits[name]}
         for ledger in group.ledgers:
             ledger.may_win = ledger.name in (sure or seen)
 

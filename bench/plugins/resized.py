@@ -28,7 +28,8 @@ class ByFidelity(Task):
     loss: Any = FidelityTask.loss
     metrics: Any = FidelityTask.metrics
     points: Any = FidelityTask.points
-    relative_loss: Any = FidelityTask.relative_loss
+    metric_loss_unit = FidelityTask.metric_loss_unit
+    metric_loss: Any = FidelityTask.metric_loss
 
 
 class Resized(ByFidelity):

@@ -8,18 +8,19 @@ they lose of the task's own metric there tells which are worth being confirmed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from bench.api import Arrays, Samples, Task
 from bench.api.fidelity import FidelityTask
+from bench.api.loss_units import DB, SHARE, Unit
 from bench.api.sized import confirming_of, tuning_of
 from bench.graphs.deferred import np
 from bench.plugins.engines.calibration import num_calibration
 from bench.plugins.resized import ByFidelity
 
-LOST = "metric_loss"
-"""Name, among the metrics of such a task, of the share of the task's own metric that outputs lose."""
+LOST: Mapping[Unit, str] = {SHARE: "metric_loss", DB: "metric_loss_db"}
+"""Name, among the metrics of such a task, of what outputs lose of the task's own metric, by its unit."""
 
 
 class Tuning(ByFidelity):
@@ -35,13 +36,13 @@ class Tuning(ByFidelity):
         return Samples(inputs=inputs, targets=None, names=samples.names[rows])
 
     def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
-        """Fidelity, and where the samples have labels `LOST`, against the reference's outputs."""
+        """Fidelity, and where the samples have labels one of `LOST`, against the reference's outputs."""
         found = FidelityTask.metrics(self, outputs, targets)  # type: ignore[arg-type]  # it asks nothing of the task
         labels = self._labels
         if labels is not None and len(labels) == len(targets):
             expected = {name: np.stack([target[name] for target in targets]) for name in targets[0]}
             own, right = (float(self.of.metrics(arrays, labels)[self.of.metric_name]) for arrays in (outputs, expected))
-            found[LOST] = float(self.of.relative_loss(own, right))
+            found[LOST[self.of.metric_loss_unit]] = float(self.of.metric_loss(own, right))
         return found
 
     @functools.cached_property

@@ -176,6 +176,7 @@ def _judged(path: str, quality: Quality, records: Mapping[str, Measured]) -> dic
     return {
         **{name: getattr(quality, name) for name in same},
         "metric": (quality.metrics or {}).get(quality.metric_name or ""),
+        "metric_loss_unit": None if quality.metric_loss is None else quality.loss_unit,
         **_bound(path, quality, _reference_of(quality, records)),
         "metric_samples": None if quality.num_samples is msgspec.UNSET else quality.num_samples,
         "placement": _placement(quality.placement),
@@ -210,7 +211,8 @@ def _bound(path: str, quality: Quality, reference: Quality | None) -> dict[str, 
     if quality.loses_nothing(path, reference.precision if reference else None):
         return {"metric_loss_high": 0.0}
     if isinstance(quality.lost, Lost):
-        return {"metric_loss_high": quality.lost.high()}
+        convention = None if quality.convention is msgspec.UNSET else quality.convention
+        return {"metric_loss_high": quality.lost.high(), "convention": convention}
     return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}
 
 

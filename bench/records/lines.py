@@ -10,6 +10,7 @@ import msgspec
 
 from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
+from bench.api.loss_units import SHARE, Unit
 from bench.measure.launch import Count, Launch
 from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
 from bench.records.metric_loss import Lost
@@ -114,8 +115,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
             these samples.
         loss: mean loss of a sample.
         metrics: values by name; the name ends with the unit.
-        metric_loss: share of the reference's ranked metric that is lost, see `Task.relative_loss`.
+        metric_loss: what is lost of the reference's ranked metric, see `Task.metric_loss`.
+        metric_loss_unit: unit of that; unset for a share.
         lost: what each sample loses of it, or why that cannot be told; unset in a line of an earlier version.
+        convention: what the most that a sample can lose takes for granted, in a few words; unset where it follows from
+            the metric.
         max_abs_error: largest absolute difference of an element from the reference's element.
         relative_error: largest absolute difference over the largest magnitude of the same output.
         reason: why the outputs are broken; None where they are not broken.
@@ -149,7 +153,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     loss: float | None = None
     metrics: Mapping[str, float | None] | None = None
     metric_loss: float | None = None
+    metric_loss_unit: Unit | msgspec.UnsetType = msgspec.UNSET
     lost: Lost | str | msgspec.UnsetType = msgspec.UNSET
+    convention: str | msgspec.UnsetType = msgspec.UNSET
     max_abs_error: Annotated[float, msgspec.Meta(ge=0)] | None = None
     relative_error: Annotated[float, msgspec.Meta(ge=0)] | None = None
     reason: str | None = None
@@ -172,8 +178,13 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     time: str | None = None
 
     @property
+    def loss_unit(self) -> Unit:
+        """The unit in which a loss of the metric is told."""
+        return SHARE if self.metric_loss_unit is msgspec.UNSET else self.metric_loss_unit
+
+    @property
     def loss_bound(self) -> float | None:
-        """The share of the metric that may be lost: with 95 % confidence where that is known, or else the loss seen."""
+        """What may be lost of the metric: with 95 % confidence where that is known, or else the loss seen."""
         if self.metric_loss is not None and isinstance(self.lost, Lost):
             return self.lost.high()
         return self.metric_loss

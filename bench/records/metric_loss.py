@@ -45,7 +45,8 @@ few samples differ, small stakes where many do."""
 RARE = 0.01
 """Probability at which a loss on some samples rules a deployment out."""
 RESOLUTION = 1e-6
-"""Points lost that are a smaller share of the score are taken for none: they are the rounding of sums."""
+"""Points lost that are a smaller share of the points that samples have are taken for none: they are the rounding of
+sums."""
 MOST_SAMPLES = 10_000_000
 """Largest number of samples that is named as enough."""
 MOST_POINTS = 1e15
@@ -58,7 +59,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     Attributes:
         num_samples: number of samples that the metric is over.
-        score: the reference's score, in points a sample.
+        score: the reference's score, in points a sample; 1 where the loss is told in points, as that in dB is.
         most: the most points that a sample can lose, see `bench.api.plugin.Points`.
         points: number among the samples, and points lost, of each sample that differs; negative points are a gain.
         of: number of samples of the split, where these are the first in its order that ran until the loss was known
@@ -73,7 +74,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     @property
     def mean(self) -> float:
-        """The share of the score that is lost on these samples."""
+        """The share of the score that is lost on these samples, or the points, see `score`."""
         return sum(points for _, points in self.points) / self.num_samples / self.score
 
     @property
@@ -82,7 +83,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return self.of is not msgspec.UNSET and self.num_samples < self.of
 
     def high(self, samples: float | None = None, *, alpha: float = ALPHA) -> float:
-        """The largest share of the score that may be lost, with 95 % confidence.
+        """The largest share of the score that may be lost, with 95 % confidence, or the most points, see `score`.
 
         Args:
             samples: of as many samples, which differ as often and by as much as those here; None for these.
@@ -194,7 +195,8 @@ def lost(values: np.ndarray, reference: np.ndarray, *, score: float, most: float
         of: likewise; None for a split that was to run as a whole.
     """
     differences = np.asarray(reference, np.float64) - np.asarray(values, np.float64)
-    rows = np.flatnonzero(np.abs(differences) > RESOLUTION * abs(score))
+    scale = max(abs(score), float(np.abs(reference).mean()))
+    rows = np.flatnonzero(np.abs(differences) > RESOLUTION * scale)
     points = tuple((int(row), float(f"{differences[row]:.6g}")) for row in rows)
     return Lost(
         num_samples=len(differences), score=score, most=most, points=points, of=msgspec.UNSET if of is None else of

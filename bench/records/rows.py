@@ -28,9 +28,11 @@ class Row:
         chance: the metric that an answer which ignores the inputs may reach on the same samples.
         chance_note: says that the metric is no better than that; None where it is.
         busy_note: says that other programs held the cores while the task was measured; None where they did not.
-        metric_loss: share of the reference's metric that is lost; negative where it is better.
-        metric_loss_high: the largest share that may be lost, with 95 % confidence: see `bench.records.metric_loss`;
-            None where it has no bound, for the reason `metric_loss_note`.
+        metric_loss: what is lost of the reference's metric, in `metric_loss_unit`; negative where it is better.
+        metric_loss_high: the most that may be lost, with 95 % confidence: see `bench.records.metric_loss`; None where
+            that has no bound, for the reason `metric_loss_note`.
+        metric_loss_unit: `share` (of the score) or `dB`.
+        convention: what that bound takes for granted, in a few words; None where it follows from the metric alone.
         metric_samples: held-out samples that were judged, the first in a drawn order; None for the whole split.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks, of three or more.
         model_rss_bytes: growth of the peak over the process with its packages imported.
@@ -108,6 +110,8 @@ class Row:
     metric_loss: float | None = None
     metric_loss_high: float | None = None
     metric_loss_note: str | None = None
+    metric_loss_unit: str | None = None
+    convention: str | None = None
     metric_samples: int | None = None
     max_abs_error: float | None = None
     num_launches: int = 0

@@ -50,6 +50,6 @@ def record_to_send(record: AnyRecord) -> AnyRecord:
 
 def row_to_send(row: Row) -> Row:
     """A row whose reason and notes name no absolute path, home folder, user or host."""
-    keys = ("reason", "warning", "metric_loss_note", "judged_as", "num_params_note")
+    keys = ("reason", "warning", "metric_loss_note", "convention", "judged_as", "num_params_note")
     texts = {key: getattr(row, key) for key in keys}
     return dataclasses.replace(row, **{key: without_places(text, system=False) for key, text in texts.items()})

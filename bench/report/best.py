@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from bench.api import loss_units
 from bench.api.errors import InputError
 from bench.api.files import read_text
+from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
+from bench.decisions.constraints import unit_of
 from bench.measure.stats import Estimate
 from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import outcome, writing
 
-LEAST_LOSS = 5e-5
-"""Smallest share of the metric whose loss is shown; a smaller loss would be written as 0 per cent."""
 NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
 
 
@@ -59,15 +60,16 @@ def render(found: Sequence[Best], *, format: str) -> str:
     return "\n".join(texts) + "\n"
 
 
-def missing(found: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: float) -> Iterator[str]:
+def missing(found: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: AllowedLoss) -> Iterator[str]:
     """A note for each request of which no cell qualifies, though some were timed and are right."""
-    drop = f"{100 * max_metric_loss:.4g}%"
     told = {(one.row.task, one.row.batch) for one in found}
     for group in groups:
         ranked = [row for row in group.rows if ranking.is_ranked(row)]
         if ranked and (ranked[0].task, ranked[0].batch) not in told:
-            why = f"`bench pick {ranked[0].task} --max-metric-drop {drop}` says why"
-            yield f"{group.title}: no cell loses at most {drop} of its metric for sure; {why}"
+            unit = unit_of(ranked)
+            most = loss_units.text(max_metric_loss.of(unit), unit, digits=4)
+            why = f"`bench pick {ranked[0].task} --max-metric-drop {max_metric_loss.option(unit)}` says why"
+            yield f"{group.title}: no cell loses at most {most} of its metric for sure; {why}"
 
 
 def put_into(path: Path, table: str, *, name: str = "best") -> str:
@@ -91,11 +93,7 @@ def put_into(path: Path, table: str, *, name: str = "best") -> str:
 
 def _lost(row: Row) -> Iterator[str]:
     """What is lost of the metric, and the most that may be lost."""
-    lost = row.metric_loss or 0.0
-    if abs(lost) >= LEAST_LOSS:
-        yield f"{100 * abs(lost):.2g} % {'worse' if lost > 0 else 'better'}"
-    if bound := outcome.metric_bound(row):
-        yield bound
+    yield from filter(None, (outcome.metric_change(row), outcome.metric_bound(row)))
 
 
 def _ratio(estimate: Estimate | None) -> str:

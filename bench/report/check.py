@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.api import loss_units
 from bench.api.printable import printable
 from bench.decisions.check import Outcome, percent
 from bench.records.metric_loss import Lost
@@ -24,15 +25,19 @@ def _loss(outcome: Outcome) -> str:
     judged = outcome.quality
     if judged.metric_loss is None or judged.fidelity == "exact":
         return ""
-    share = 100 * abs(judged.metric_loss)
+    unit = judged.loss_unit
+    lost = abs(judged.metric_loss)
     samples = f"the {judged.lost.num_samples:,} samples" if isinstance(judged.lost, Lost) else "the samples"
-    change = (
-        f"{percent(share if share >= 0.005 else 0)} {'worse' if judged.metric_loss >= 0 else 'better'} on {samples}"
-    )
-    allowed = f"a loss of {percent(100 * outcome.max_metric_loss)} is allowed"
+    shown = _amount(lost if lost >= loss_units.least_shown(unit) else 0.0, unit)
+    change = f"{shown} {'worse' if judged.metric_loss >= 0 else 'better'} on {samples}"
+    allowed = f"a loss of {_amount(outcome.max_metric_loss, unit)} is allowed"
     bound = ""
     if isinstance(judged.lost, Lost):
-        high = 100 * judged.lost.high()
-        most = f"at most {percent(high)} worse" if high >= 0 else f"at least {percent(-high)} better"
+        high = judged.lost.high()
+        most = f"at most {_amount(high, unit)} worse" if high >= 0 else f"at least {_amount(-high, unit)} better"
         bound = f"; on others like them {most}, with 95 % confidence"
     return f", {change}: {'too much, ' if judged.metric_loss > outcome.max_metric_loss else ''}{allowed}{bound}"
+
+
+def _amount(loss: float, unit: str) -> str:
+    return loss_units.text(loss, unit) if unit == loss_units.DB else percent(100 * loss)

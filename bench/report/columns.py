@@ -9,6 +9,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 
+from bench.api.loss_units import DB
 from bench.api.printable import printable
 from bench.records.parameters import SOURCE
 from bench.records.ranking import Group, Selection, is_baseline, short_name
@@ -34,6 +35,8 @@ INTERVALS = {
     "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
     "ratio": ("ratio_low", "ratio_high"),
 }
+LOSSES = ("metric_loss", "metric_loss_high")
+"""Keys of losses of the metric, which are told in the unit `Row.metric_loss_unit`."""
 INTERVAL = " [95 %]"
 """The end of the title of a column whose figures have intervals."""
 TITLES = {
@@ -51,8 +54,8 @@ TITLES = {
     "roof_share": "of the roof (%)",
     "bound": "bound by",
     "ttft_ns": "TTFT",
-    "metric_loss": "metric loss (%)",
-    "metric_loss_high": "max drop (%)",
+    "metric_loss": "metric loss",
+    "metric_loss_high": "max drop",
 }
 TEXT = {"notes", *(field.name for field in dataclasses.fields(Row) if str(field.type).startswith("str"))}
 
@@ -150,7 +153,11 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
         decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
     elif key.endswith("_share"):
         factor, decimals = 0.01, 1
-    elif key in ("metric_loss", "metric_loss_high", "input_spread"):
+    elif key in LOSSES:
+        is_in_db = any(row.metric_loss_unit == DB for row in task)
+        factor, decimals = (1.0, 4) if is_in_db else (0.01, 3)
+        title += f" ({'dB' if is_in_db else '%'})"
+    elif key == "input_spread":
         factor, decimals = 0.01, 3
     elif key.startswith(("ratio", "aa_")):
         decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
@@ -259,7 +266,10 @@ def _caption(group: Group) -> str:
     compared = dict.fromkeys((row.metric_name, row.judged_as) for row in ranked if row.judged_as)
     parts += [f"Judged by {name}: {judged_as}." for name, judged_as in compared]
     if any(row.metric_loss_high is not None for row in ranked):
-        parts.append("Max drop: the largest share of the metric that may be lost, with 95 % confidence.")
+        conventions = dict.fromkeys(row.convention for row in ranked if row.convention)
+        taken = "".join(f"; by convention, {one_line(convention)}" for convention in conventions)
+        what = "the most dB" if any(row.metric_loss_unit == DB for row in ranked) else "the largest share"
+        parts.append(f"Max drop: {what} of the metric that may be lost, with 95 % confidence{taken}.")
     if counts_of_part := [row.metric_samples for row in ranked if row.metric_samples is not None]:
         fewest = min(counts_of_part)
         cells = f"{len(counts_of_part)} cell{'s' if len(counts_of_part) > 1 else ''}"

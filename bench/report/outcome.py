@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.api import cache, loading
+from bench.api import cache, loading, loss_units
 from bench.api.cell import Cell
 from bench.api.fidelity import FidelityTask
 from bench.api.sized import family_of
 from bench.decisions import open_sizes
 from bench.decisions.answer import Answer, is_faster
-from bench.decisions.constraints import METRIC, human
+from bench.decisions.constraints import METRIC
 from bench.decisions.pick import Choice
 from bench.decisions.standing import KEEP, WINNER
 from bench.records import ranking
@@ -115,12 +115,12 @@ def faster(choice: Choice) -> str | None:
     if row.size_bytes and own.size_bytes and row.size_bytes < 0.9 * own.size_bytes:
         text += f", {row.size_bytes / own.size_bytes:.2g} of the size"
     if row.metric_name == FidelityTask.metric_name:
-        text += f"; its outputs differ by {_share(row.metric_loss)} of the signal"
+        text += f"; its outputs differ by {_loss(row.metric_loss, row)} of the signal"
         if _is_own(row.task):
             text += " on these inputs, and --dataset with labelled samples would tell whether its answers are right"
         return text
-    most = f", at most {_share(choice.faster_loss_high)}" if choice.faster_loss_high is not None else ""
-    return f"{text}; it loses {_share(row.metric_loss)} of {row.metric_name}{most}"
+    most = f", at most {_loss(choice.faster_loss_high, row)}" if choice.faster_loss_high is not None else ""
+    return f"{text}; it loses {_loss(row.metric_loss, row)} of {row.metric_name}{most}"
 
 
 def metric_bound(row: Row) -> str:
@@ -128,7 +128,19 @@ def metric_bound(row: Row) -> str:
     high = row.metric_loss_high
     if high is None:
         return f"no bound: {row.metric_loss_note}" if row.metric_loss_note else ""
-    return f"at most {100 * high:.2g} % worse" if high > 0 else f"at least {-100 * high:.2g} % better" if high else ""
+    if not high:
+        return ""
+    text = loss_units.text(abs(high), row.metric_loss_unit)
+    by_convention = f" if {row.convention}" if row.convention else ""
+    return f"{'at most' if high > 0 else 'at least'} {text} {'worse' if high > 0 else 'better'}{by_convention}"
+
+
+def metric_change(row: Row) -> str:
+    """How much worse or better than the reference's the metric of a row is; empty where it is rounding."""
+    lost = row.metric_loss or 0.0
+    if abs(lost) < loss_units.least_shown(row.metric_loss_unit):
+        return ""
+    return f"{loss_units.text(abs(lost), row.metric_loss_unit)} {'worse' if lost > 0 else 'better'}"
 
 
 def _is_own(task: str) -> bool:
@@ -137,8 +149,8 @@ def _is_own(task: str) -> bool:
     return path is None or path.is_relative_to(cache.folder())
 
 
-def _share(value: float | None) -> str:
-    return writing.DASH if value is None else human("metric_loss", value)
+def _loss(value: float | None, row: Row) -> str:
+    return writing.DASH if value is None else loss_units.text(value, row.metric_loss_unit)
 
 
 def sizes(cell: str) -> str:

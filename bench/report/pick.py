@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from bench.api import loss_units
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions import load as load_decisions
 from bench.decisions.answer import Answer
@@ -98,8 +100,17 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         why_as_it_is=outcome.why_as_it_is(answer),
         undecided=outcome.undecided(choice) if choice.outcome == NONE and choice.lacking is None else "",
         shipped=outcome.shipped(choice) if choice.shipped else "",
+        lost=_lost(choice),
         is_alone=len(choice.candidates) == 1,
         sizes=sizes,
         notes=[*filter(None, [outcome.faster(choice)]), *outcome.of_other_threads(answer)],
         commands=commands,
     )
+
+
+def _lost(choice: Choice) -> str:
+    """What the shipped cell loses, where that is more than the default limit: `0.2 dB`; else empty."""
+    row = choice.shipped
+    if row is None or (row.metric_loss or 0.0) <= AllowedLoss().of(row.metric_loss_unit):
+        return ""
+    return loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Mapping, Sequence
 
 from bench.api.errors import BenchError
+from bench.api.loss_units import DB, SHARE
+from bench.decisions.constraints import unit_of
 from bench.decisions.search.confirm import Confirmed
 from bench.decisions.search.effects import decibels
 from bench.decisions.search.search import FIGURES, LATENCY, SIZE, Proposal, front
@@ -24,13 +26,14 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
         [
             writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
             f"{decibels(one.tried.noise):.1f}",
-            *([_percent(one.tried.metric_loss)] if has_losses else []),
+            *([_number(one.tried.metric_loss, one.tried.metric_loss_unit)] if has_losses else []),
             writing.megabytes(one.tried.size_bytes),
         ]
         for one in shown
     ]
     names = [one.cell.variant if one.cell.provider == base.provider else _with_options(one) for one in shown]
-    lost = ("loss\n(%)",) if has_losses else ()
+    unit = next((one.tried.metric_loss_unit for one in proposals if one.tried.metric_loss is not None), SHARE)
+    lost = (f"loss\n({_name(unit)})",) if has_losses else ()
     titles = ("over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
     if not shown:
@@ -73,7 +76,9 @@ def _finalists(found: Confirmed) -> str:
         ]
         for row in rows
     ]
-    titles = ("latency p50\n(ms)", "over the\nbaseline", "loss\n(%)", "at most\n(%)", "size\n(MB)", "keeps the\nmetric")
+    unit = _name(unit_of(rows))
+    losses = (f"loss\n({unit})", f"at most\n({unit})")
+    titles = ("latency p50\n(ms)", "over the\nbaseline", *losses, "size\n(MB)", "keeps the\nmetric")
     samples = max((lost.num_samples for lost in found.losses.values()), default=0)
     on = f"On {samples:,} held-out samples" if samples else "On the test split"
     title = f"{on}, which the search did not see, beside the best of the fixed matrix:"
@@ -81,11 +86,11 @@ def _finalists(found: Confirmed) -> str:
 
 
 def _lost(row: Row, found: Confirmed) -> tuple[str, str]:
-    """The share of the metric that a row loses, and its bound."""
-    lost = found.losses.get(row.cell)
+    """What a row loses of the metric, and its bound."""
+    unit, lost = row.metric_loss_unit, found.losses.get(row.cell)
     if lost is None:
-        return _percent(row.metric_loss), _percent(row.metric_loss_high)
-    return _percent(lost.mean), _percent(lost.high())
+        return _number(row.metric_loss, unit), _number(row.metric_loss_high, unit)
+    return _number(lost.mean, unit), _number(lost.high(), unit)
 
 
 def _answer(found: Confirmed) -> str:
@@ -120,5 +125,11 @@ def _share(best: Row, fixed: Row, objective: str) -> str:
     return f"{figure / other:.2f}" if figure and other else writing.DASH
 
 
-def _percent(value: float | None) -> str:
-    return writing.DASH if value is None else f"{100 * value:.2g}"
+def _name(unit: str | None) -> str:
+    """The name of the unit in which a loss of the metric is written in a table."""
+    return DB if unit == DB else "%"
+
+
+def _number(loss: float | None, unit: str | None) -> str:
+    """A loss of the metric in that unit."""
+    return writing.DASH if loss is None else f"{loss if unit == DB else 100 * loss:.2g}"

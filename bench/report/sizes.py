@@ -6,9 +6,9 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions import pick
-from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.decisions.sizes import Family, Stretch
 from bench.records.ranking import is_ranked, short_name
 from bench.records.rows import Row
@@ -17,7 +17,7 @@ from bench.report.columns import unit_of
 
 NEAR = " *"
 NARROWEST_NAME = 28
-KEEPS = f"deployments that lose at most {100 * MAX_METRIC_LOSS:g} % of the metric"
+KEEPS = f"deployments that lose at most {AllowedLoss()} of the metric"
 TOLD = f"the fastest, or not shown to be slower by more than {100 * pick.WITHIN:g} %"
 LEGEND = (
     f"*: of the {KEEPS}, {TOLD}. Memory: growth of the peak resident set over the process with its packages imported."

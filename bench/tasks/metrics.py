@@ -18,9 +18,9 @@ FEW = 8
 
 
 class JudgedTask(OwnTask):
-    """A task whose metric has targets, so that its relative loss is that of any task, not that of fidelity."""
+    """A task whose metric has targets, so that its loss is that of any task, not that of fidelity."""
 
-    relative_loss = Task.relative_loss
+    metric_loss = Task.metric_loss
 
 
 class Accuracy(JudgedTask):
@@ -122,7 +122,9 @@ class Rmse(JudgedTask):
             values.reshape(len(targets), -1).mean(axis=1)
             for values in (errors, (expected - expected.mean(axis=0)) ** 2)
         )
-        return Points(values=-errors_N / 2, score=float(errors_N.mean()), most=float(spread_N.max()) / 2)
+        taken = "an output is taken to be no worse than the mean of all targets"
+        most = float(spread_N.max()) / 2
+        return Points(values=-errors_N / 2, score=float(errors_N.mean()), most=most, convention=taken)
 
     def chance(self, targets: Sequence[Any]) -> float | None:
         """The error of the mean of all targets, less two standard errors of a standard deviation.

@@ -141,7 +141,9 @@ class CodegenLm(Task):
 
         _, num_bytes_NT = np.stack(targets, axis=1)
         bits_N = _nats(outputs, targets).sum(axis=1) / np.log(2) / num_bytes_NT.sum(axis=1).mean()
-        return Points(values=-bits_N, score=float(bits_N.mean()), most=self.max_metric_loss)
+        most = self.max_metric_loss
+        taken = f"a window is taken to lose at most {most:g} bits a byte"
+        return Points(values=-bits_N, score=float(bits_N.mean()), most=most, convention=taken)
 
     def sources_of_python(self) -> ModuleType:
         """The module of the data set."""

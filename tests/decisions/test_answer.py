@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bench.api.loss_units import AllowedLoss
 from bench.cli import best as best_command
 from bench.cli import main
 from bench.cli import pick as command
@@ -20,7 +21,7 @@ from bench.decisions import answer as answering
 from bench.decisions import constraints as limiting
 from bench.decisions import deployment, pick
 from bench.decisions.best import best
-from bench.decisions.constraints import MAX_METRIC_LOSS, TOLERANCE
+from bench.decisions.constraints import TOLERANCE
 from bench.records import folder
 from bench.records.lines import Failure
 from bench.records.metric_loss import Lost
@@ -168,17 +169,20 @@ def test_where_nothing_was_timed_there_is_no_answer() -> None:
     assert answering.of_run(stored(failed), "toy") is None
 
 
-@pytest.mark.parametrize("option", ["tolerance", "max_metric_drop"])
-def test_best_and_pick_have_the_same_limits(option: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("tolerance", f"{100 * TOLERANCE:g}%"), ("max_metric_drop", AllowedLoss().option("share", "dB"))],
+)
+def test_best_and_pick_have_the_same_limits(option: str, expected: str) -> None:
     defaults: list[Any] = [
         inspect.signature(one).parameters[option].default for one in (command.pick, best_command.best)
     ]
-    assert defaults == [f"{100 * {'tolerance': TOLERANCE, 'max_metric_drop': MAX_METRIC_LOSS}[option]:g}%"] * 2
+    assert defaults == [expected] * 2
 
 
 def test_best_names_no_winner_where_pick_refuses() -> None:
     results = stored(baseline(), cell("one", 0.5, noise=0.1), cell("other", 0.51, noise=-0.1))
-    (found,) = best(results.measurements, results.rows, max_metric_loss=MAX_METRIC_LOSS)
+    (found,) = best(results.measurements, results.rows, max_metric_loss=AllowedLoss())
     assert found.answer.choice.outcome == "none"
     assert outcome.regret(found.answer).startswith("not decided: it may be ")
 
@@ -204,7 +208,7 @@ def test_the_reference_and_exact_outputs_lose_nothing() -> None:
 
 def test_best_has_one_answer_for_a_task() -> None:
     results = stored(baseline(), cell("fast", 0.5, noise=0.001), baseline(TWO, 2.0))
-    (found,) = best(results.measurements, results.rows, max_metric_loss=MAX_METRIC_LOSS)
+    (found,) = best(results.measurements, results.rows, max_metric_loss=AllowedLoss())
     assert (found.row.variant, found.row.threads) == ("fast", 1)
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import best
 from bench.decisions.best import Best
 from bench.measure.comparison import CELL
@@ -28,6 +29,7 @@ TORCH = "super_resolution/torch/native/raw/pytorch/cpu/b1t1"
 TF = "super_resolution/tf/native/raw/tensorflow/cpu/b1t1"
 ORT = "super_resolution/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
 BLOCKS = {"a": 1000, "b": 2000, "c": 1500}
+DEFAULT = AllowedLoss()
 
 
 def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> Record:
@@ -36,12 +38,12 @@ def cell(path: str, factor: float, *, lost: float | None = 0.0, **more: Any) -> 
     return found
 
 
-def best_of(*cells: Record, max_metric_loss: float = 0.01) -> list[Best]:
+def best_of(*cells: Record, max_metric_loss: AllowedLoss = DEFAULT) -> list[Best]:
     records = [made.baseline(TORCH, **BLOCKS), *cells]
     return best_in({record.cell.path: record for record in records}, max_metric_loss)
 
 
-def best_in(records: Mapping[str, Record], max_metric_loss: float = 0.01) -> list[Best]:
+def best_in(records: Mapping[str, Record], max_metric_loss: AllowedLoss = DEFAULT) -> list[Best]:
     measurements = Measurements(records)
     rows = assemble.rows(records, measurements=measurements)
     return best.best(measurements, rows, max_metric_loss=max_metric_loss)
@@ -68,7 +70,10 @@ def test_fastest_of_those_that_keep_the_metric() -> None:
 
 def test_allowed_loss_decides() -> None:
     cells = [cell(ORT.format("raw"), 0.5), cell(ORT.format("int8_dynamic"), 0.25, lost=0.011)]
-    assert [best_of(*cells, max_metric_loss=share)[0].row.variant for share in (0.01, 0.02)] == ["raw", "int8_dynamic"]
+    assert [best_of(*cells, max_metric_loss=AllowedLoss(share=share))[0].row.variant for share in (0.01, 0.02)] == [
+        "raw",
+        "int8_dynamic",
+    ]
 
 
 def wobbling(path: str, factor: float, wobble: float) -> Record:
@@ -114,12 +119,12 @@ def test_a_request_without_a_cell_that_keeps_its_metric_is_told() -> None:
     groups = ranking.select(rows).groups
     found = best_in(records)
     assert found == []
-    assert [*report.missing(found, groups, max_metric_loss=0.01)] == [
-        "super_resolution, batch 1, 1 thread: no cell loses at most 1% of its metric for sure; "
+    assert [*report.missing(found, groups, max_metric_loss=AllowedLoss())] == [
+        "super_resolution, batch 1, 1 thread: no cell loses at most 1 % of its metric for sure; "
         "`bench pick super_resolution --max-metric-drop 1%` says why"
     ]
-    kept = best_in(records, max_metric_loss=0.02)
-    assert [*report.missing(kept, groups, max_metric_loss=0.02)] == []
+    kept = best_in(records, max_metric_loss=AllowedLoss(share=0.02))
+    assert [*report.missing(kept, groups, max_metric_loss=AllowedLoss(share=0.02))] == []
 
 
 def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
@@ -179,10 +184,10 @@ def test_table_says_how_much_of_the_metric_may_be_lost() -> None:
     quality = made.quality(metric_loss=0.0, lost=lost)
     launches = [made.launch(block, CELL, ns * 2000, reference=TORCH) for block, ns in BLOCKS.items()]
     cell = made.record(TF, *launches, quality=quality)
-    (found,) = best_of(cell, max_metric_loss=0.0045)
+    (found,) = best_of(cell, max_metric_loss=AllowedLoss(share=0.0045))
     assert found.row.cell == TF
     assert "0.75 accuracy (at most 0.45 % worse)" in report.render([found], format="md")
-    assert best_of(cell, max_metric_loss=0.004) == []
+    assert best_of(cell, max_metric_loss=AllowedLoss(share=0.004)) == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import check
 from bench.decisions.check import Pair
 from bench.measure import rounds
@@ -126,7 +127,7 @@ def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, False)])
 def test_metric_that_is_lost(lost: float | None, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks(monkeypatch, 0.5)
-    outcome = check.measure(pair("drifted", lost=lost), check.goal(), Method(), max_metric_loss=0.01)
+    outcome = check.measure(pair("drifted", lost=lost), check.goal(), Method(), max_metric_loss=AllowedLoss())
     assert outcome.passed == passed
     if lost == 0.011:
         assert line(outcome).endswith("drifted, 1.1 % worse on the samples: too much, a loss of 1 % is allowed")
@@ -138,14 +139,14 @@ def test_loss_on_the_samples_is_judged_and_its_bound_is_told(monkeypatch: pytest
     lost = Lost(num_samples=50, score=1.0, most=1.0, points=((7, 1.0),))
     quality = made.quality(fidelity="close", metric_loss=0.02, lost=lost)
     two = Pair(pinned=verified("pinned", made.quality()), new=verified("new", quality))
-    outcome = check.measure(two, check.goal(), Method(), max_metric_loss=0.02)
+    outcome = check.measure(two, check.goal(), Method(), max_metric_loss=AllowedLoss(share=0.02))
     assert outcome.passed
     assert lost.high() == pytest.approx(0.0914, abs=0.0005), "the bound of Clopper and Pearson, 1 of 50"
     assert line(outcome).endswith(
         "fine; outputs close, 2 % worse on the 50 samples: a loss of 2 % is allowed; "
         "on others like them at most 9.1 % worse, with 95 % confidence"
     )
-    assert not check.measure(two, check.goal(), Method(), max_metric_loss=0.019).passed
+    assert not check.measure(two, check.goal(), Method(), max_metric_loss=AllowedLoss(share=0.019)).passed
 
 
 def test_failure_names_the_artifact(monkeypatch: pytest.MonkeyPatch) -> None:

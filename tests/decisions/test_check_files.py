@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.linear_model import LogisticRegression
 
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import check
 from bench.decisions.check import Pair
 from bench.measure.limits import Limits
@@ -123,7 +124,7 @@ def test_outputs_that_the_metric_does_not_judge_are_held_to_the_same_share(
     old, new = two_headed(tmp_path / "old.onnx", 1.0), two_headed(tmp_path / "new.onnx", boxes)
     found = pair(old, new, (SCORES > 0).astype(int))
     assert accuracies(found) == (1.0, 1.0)
-    fault = check.fault_of(found, max_metric_loss=0.01)
+    fault = check.fault_of(found, max_metric_loss=AllowedLoss())
     assert (fault is None) == is_right
     if fault is not None:
         assert fault.startswith(f"output 'boxes' differs by {check.percent(100 * abs(boxes - 1))} of its values")
@@ -132,24 +133,26 @@ def test_outputs_that_the_metric_does_not_judge_are_held_to_the_same_share(
 def test_where_the_metric_tells_nothing_the_outputs_do(tmp_path: Path) -> None:
     unlike = np.random.default_rng(0).integers(0, 2, len(X))
     old = save(tmp_path / "old.onnx")
-    assert check.fault_of(pair(old, old, unlike), max_metric_loss=0.01) is None
-    fault = check.fault_of(pair(old, save(tmp_path / "new.onnx", HEAD[::-1]), unlike), max_metric_loss=1.5)
+    assert check.fault_of(pair(old, old, unlike), max_metric_loss=AllowedLoss()) is None
+    fault = check.fault_of(
+        pair(old, save(tmp_path / "new.onnx", HEAD[::-1]), unlike), max_metric_loss=AllowedLoss(share=1.5)
+    )
     assert fault is None, "a limit of more than everything allows everything"
     found = pair(old, save(tmp_path / "new.onnx", 0.9 * HEAD), unlike)
     assert found.new.quality.metric_loss == 0, "no score is on the other side of the threshold"
-    assert "output 'p' differs by" in str(check.fault_of(found, max_metric_loss=0.01))
+    assert "output 'p' differs by" in str(check.fault_of(found, max_metric_loss=AllowedLoss()))
 
 
 def test_a_pinned_error_of_zero_lets_nothing_pass(tmp_path: Path) -> None:
     """Golden outputs as targets: any error is infinitely more than none."""
     old, new = save(tmp_path / "old.onnx", activation=None), save(tmp_path / "new.onnx", 3 * HEAD, activation=None)
     golden = onnxruntime.InferenceSession(old).run(["p"], {"x": X})[0]
-    assert check.fault_of(pair(old, old, golden), max_metric_loss=0.01) is None
+    assert check.fault_of(pair(old, old, golden), max_metric_loss=AllowedLoss()) is None
     assert "output 'p' differs by 200 % of its values" in str(
-        check.fault_of(pair(old, new, golden), max_metric_loss=0.01)
+        check.fault_of(pair(old, new, golden), max_metric_loss=AllowedLoss())
     )
     near = save(tmp_path / "near.onnx", HEAD * np.float32(1 + 1e-5), activation=None)
-    assert check.fault_of(pair(old, near, golden), max_metric_loss=0.01) is None, "rounding alone"
+    assert check.fault_of(pair(old, near, golden), max_metric_loss=AllowedLoss()) is None, "rounding alone"
 
 
 def test_estimators_of_other_classes_are_no_pair(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import everywhere
 from bench.decisions.everywhere import Everywhere
 from bench.decisions.pick import Constraints
@@ -122,8 +123,8 @@ def test_constraints_hold_on_every_machine() -> None:
     lossy = results(FACTORS["server"], metric_loss=0.3, lost=None)
     stored = {"server": lossy, "laptop": results(FACTORS["laptop"])}
 
-    assert choose(stored, max_metric_loss=0.5).ranked[0].cell == BASE.replace("raw", "even")
-    assert [regrets.cell for regrets in choose(stored, max_metric_loss=0.1).ranked] == [BASE]
+    assert choose(stored, max_metric_loss=AllowedLoss(share=0.5)).ranked[0].cell == BASE.replace("raw", "even")
+    assert [regrets.cell for regrets in choose(stored, max_metric_loss=AllowedLoss(share=0.1)).ranked] == [BASE]
     with pytest.raises(InputError, match="no cell of toy, batch 1, 1 thread qualifies in machine"):
         choose(stored, max_size_bytes=1)
 

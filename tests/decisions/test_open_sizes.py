@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bench.api.loss_units import AllowedLoss
 from bench.api.plugin import TensorSpec
 from bench.decisions import open_sizes, ports
 from bench.decisions.constraints import Constraints, qualified
@@ -52,7 +53,7 @@ def test_a_file_of_guessed_sizes_is_not_shipped(task: Path) -> None:
     }
     measurements = Measurements(records)
     (group,) = ranking.select(assemble.rows(records, measurements=measurements)).groups
-    found = qualified(measurements, group, Constraints(max_metric_loss=0.01))
+    found = qualified(measurements, group, Constraints(max_metric_loss=AllowedLoss()))
     assert [row.variant for row in found.rows] == ["raw"]
     assert [row.variant for row in found.of_guessed_sizes] == ["static_shapes"]
     assert outcome.sizes(fixed(RAW)) == (

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.cli import main
 from bench.decisions import pick
 from bench.decisions.answer import Answer
@@ -145,14 +146,51 @@ def test_launches_that_are_asked_for_decide() -> None:
     assert asked[0] >= asked[-1] / 3
 
 
+def sharp(name: str, factor: float, *lost_db: float, num_samples: int = 64) -> Record:
+    """A cell in int8 that loses some dB on the first of its photographs."""
+    known = Lost(num_samples=num_samples, score=1.0, most=1.0, points=tuple(enumerate(lost_db)))
+    return made.replaced_quality(
+        cell(name, factor, lost=known.mean), lost=known, metric_loss_unit="dB", precision="int8", fidelity="drifted"
+    )
+
+
+def test_a_loss_in_db_is_held_against_the_limit_in_db() -> None:
+    """Of 64 photographs, each loses 0.04 dB: at most 0.085; or one of them 4.95, as int8 once did: at most 0.36."""
+    even, one = sharp("even", 0.5, *[0.04] * 64), sharp("one", 0.4, 4.95)
+    found = choose(even, one, max_metric_loss=AllowedLoss())
+    assert variant(found) == "even"
+    assert found.shipped is not None
+    assert found.shipped.metric_loss == pytest.approx(0.04)
+    assert 0.04 < (found.shipped.metric_loss_high or 0.0) < 0.1
+    assert variant(choose(even, one, max_metric_loss=AllowedLoss(share=0.5))) == "even", "a share is no limit of dB"
+    assert variant(choose(even, one, max_metric_loss=AllowedLoss(share=0.0, db=0.5))) == "one"
+    strict = choose(even, max_metric_loss=AllowedLoss(db=0.05))
+    assert strict.lacking is not None
+    assert (
+        "the least is 0.084 dB; 64 held-out samples are too few to say that 1 cell would lose at most 0.05 dB of the "
+        in (strict.lacking)
+    )
+
+
+def test_what_lacks_is_told_in_db() -> None:
+    lossy = dataclasses.replace(made.baseline(BASE, **BLOCKS), quality=sharp("raw", 1.0, *[0.2] * 64).quality)
+    lossy = made.replaced_quality(lossy, reference="another/null/native/raw/null/cpu/b1t1")
+    found = choose_in({BASE: lossy}, max_metric_loss=AllowedLoss())
+    assert found.lacking is not None
+    assert "--max-metric-drop 0 of 1; the least is 0.24 dB" in found.lacking
+    few = choose(sharp("few", 0.5, 0.3, num_samples=14), max_metric_loss=AllowedLoss())
+    assert few.too_few is not None
+    assert few.too_few.startswith("14 held-out samples are too few to say that 1 cell would lose at most 0.1 dB of ")
+
+
 @pytest.mark.parametrize(
     ("constraints", "expected"),
     [
-        ({"max_metric_loss": 0.01}, "exact"),
-        ({"max_metric_loss": 0.05}, "lossy"),
+        ({"max_metric_loss": AllowedLoss()}, "exact"),
+        ({"max_metric_loss": AllowedLoss(share=0.05)}, "lossy"),
         ({"max_size_bytes": 10}, "small"),
         ({"max_latency_ns": 600_000}, "lossy"),
-        ({"max_latency_ns": 700_000, "max_metric_loss": 0.0}, "exact"),
+        ({"max_latency_ns": 700_000, "max_metric_loss": AllowedLoss(share=0.0)}, "exact"),
     ],
 )
 def test_constraints(constraints: dict[str, float], expected: str) -> None:
@@ -185,16 +223,20 @@ def unsure(name: str, factor: float, *, num_samples: int, lost: tuple[tuple[int,
 def test_a_metric_is_kept_when_its_bound_says_so() -> None:
     """Neither loses anything on its samples, but a hundred samples can tell only a loss of 2.95 %."""
     cells = (unsure("few", 0.3, num_samples=100), unsure("many", 0.5, num_samples=300))
-    assert variant(choose(*cells, max_metric_loss=0.03)) == "few"
-    found = choose(*cells, max_metric_loss=0.01)
+    assert variant(choose(*cells, max_metric_loss=AllowedLoss(share=0.03))) == "few"
+    found = choose(*cells, max_metric_loss=AllowedLoss())
     assert variant(found) == "many"
     said = "100 held-out samples are too few to say that 1 cell would lose at most 1 % of the metric"
     assert found.too_few == f"{said}; about 300 would do"
-    assert front_of(found, max_metric_loss=0.01).startswith(said)
+    assert front_of(found, max_metric_loss=AllowedLoss()).startswith(said)
 
 
 def test_a_cell_that_loses_more_than_it_may_needs_no_samples() -> None:
-    found = choose(unsure("lossy", 0.3, num_samples=300, lost=((1, 10.0),)), cell("raw2", 0.9), max_metric_loss=0.01)
+    found = choose(
+        unsure("lossy", 0.3, num_samples=300, lost=((1, 10.0),)),
+        cell("raw2", 0.9),
+        max_metric_loss=AllowedLoss(),
+    )
     assert found.too_few is None
 
 
@@ -202,7 +244,7 @@ def test_where_no_split_is_large_enough_the_message_says_how_large_it_must_be() 
     few = dataclasses.replace(made.baseline(BASE, **BLOCKS), quality=unsure("raw", 1.0, num_samples=14).quality)
     few = made.replaced_quality(few, reference="another/null/native/raw/null/cpu/b1t1")
     records = {BASE: few}
-    found = choose_in(records, max_metric_loss=0.01)
+    found = choose_in(records, max_metric_loss=AllowedLoss())
     assert (found.outcome, found.shipped) == ("none", None)
     assert found.lacking is not None
     assert "--max-metric-drop 0 of 1; the least is 19 %" in found.lacking
@@ -214,9 +256,9 @@ def test_a_metric_without_a_bound_is_held_against_its_loss_and_the_front_says_so
     exempt = cell("exempt", 0.3, noise=0.001, lost=0.005)
     assert exempt.quality is not None
     exempt = dataclasses.replace(exempt, quality=replace(exempt.quality, lost="fidelity alone judges it"))
-    found = choose(exempt, max_metric_loss=0.01)
+    found = choose(exempt, max_metric_loss=AllowedLoss())
     assert variant(found) == "exempt"
-    text = front_of(found, max_metric_loss=0.01)
+    text = front_of(found, max_metric_loss=AllowedLoss())
     assert "without a bound: fidelity alone judges it" in text
     assert "without a bound" not in front_of(found)
 
@@ -234,23 +276,23 @@ def test_a_loss_is_counted_at_the_level_at_which_it_was_held_against_the_limit()
         made.with_artifact(unsure(name, 0.5, num_samples=number), size_bytes=8)
         for name, number in (("one", 320), ("two", 321))
     ]
-    found = choose(*cells, max_metric_loss=0.01, max_size_bytes=10)
+    found = choose(*cells, max_metric_loss=AllowedLoss(), max_size_bytes=10)
     assert found.lacking is not None
     assert (
         "alone, --max-metric-drop 0 of 3; the least is 1.1 %, with 95 % confidence for all such cells together, "
         "--max-size 2 of 3"
     ) in found.lacking
-    found = choose(*cells, max_metric_loss=0.012, max_size_bytes=10)
+    found = choose(*cells, max_metric_loss=AllowedLoss(share=0.012), max_size_bytes=10)
     assert found.shipped is not None
     (only, _) = cells
-    found = choose(only, max_metric_loss=0.01, max_size_bytes=10)
+    found = choose(only, max_metric_loss=AllowedLoss(), max_size_bytes=10)
     assert variant(found) == "one"
 
 
 def test_what_a_faster_cell_may_lose_is_told_at_the_level_at_which_it_was_held_against_the_limit() -> None:
     cells = [unsure(name, factor, num_samples=number) for name, factor, number in (("a", 0.3, 320), ("b", 0.5, 321))]
     base = made.replaced_quality(made.baseline(BASE, **BLOCKS), metric_loss=0.0)
-    found = choose_in({record.cell.path: record for record in (base, *cells)}, max_metric_loss=0.01)
+    found = choose_in({record.cell.path: record for record in (base, *cells)}, max_metric_loss=AllowedLoss())
     assert found.faster is not None
     assert found.shipped is not None
     assert (found.faster.variant, found.shipped.variant) == ("a", "raw")

@@ -13,6 +13,7 @@ import pytest
 
 from bench.api import mixture
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, starts
 from bench.decisions.search import search as searching
@@ -94,7 +95,7 @@ def test_a_finalist_keeps_the_metric_by_all_held_out_samples(
         )
 
     more = None if more_points is None else results("net~confirming", more_points)
-    assert confirm.keeps(cell, results("net", points), more, Constraints(max_metric_loss=0.01)) is expected
+    assert confirm.keeps(cell, results("net", points), more, Constraints(max_metric_loss=AllowedLoss())) is expected
 
 
 def test_a_proposal_is_what_its_row_says() -> None:
@@ -107,9 +108,14 @@ def test_a_proposal_is_what_its_row_says() -> None:
     same = tried_of(("d",), twin, {"other": row(ratio=0.7)})
     assert same is not None
     assert same.ratio == 0.7
-    told = tried_of(("d",), row(), {}, {"snr_db": 20.0, tuning.LOST: 0.003})
+    told = tried_of(("d",), row(), {}, {"snr_db": 20.0, tuning.LOST["share"]: 0.003})
     assert told is not None
-    assert told.metric_loss == 0.003
+    assert (told.metric_loss, told.metric_loss_unit) == (0.003, "share")
+    in_db = tried_of(("d",), row(), {}, {"snr_db": 20.0, tuning.LOST["dB"]: 0.03})
+    assert in_db is not None
+    assert (in_db.metric_loss, in_db.metric_loss_unit) == (0.03, "dB")
+    risks = [Proposal(design=search_of().design, choice=one.choice, tried=one).risk for one in (told, in_db)]
+    assert risks[0] == pytest.approx(risks[1]), "0.1 dB count as much as 1 %, the limits by default"
     assert tried_of(("d",), row(status="failed"), {}) is None
     assert tried_of(("d",), row(fidelity="broken"), {}) is None
 

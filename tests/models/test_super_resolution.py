@@ -48,14 +48,19 @@ def run_keras(model, lr_NCHW):
     return model(lr_NCHW).numpy()
 
 
+def in_eights(run, lr_NCHW):
+    """Eight photographs at a time: the activations of all would take gigabytes."""
+    return np.concatenate([run(lr_NCHW[start : start + 8]) for start in range(0, len(lr_NCHW), 8)])
+
+
 @pytest.fixture(scope="module")
 def torch_outputs(torch_model, samples):
-    return {"hr": run_torch(torch_model, samples.inputs["lr"])}
+    return {"hr": in_eights(lambda lr_NCHW: run_torch(torch_model, lr_NCHW), samples.inputs["lr"])}
 
 
 @pytest.fixture(scope="module")
 def keras_outputs(keras_model, samples):
-    return {"hr": run_keras(keras_model, samples.inputs["lr"])}
+    return {"hr": in_eights(lambda lr_NCHW: run_keras(keras_model, lr_NCHW), samples.inputs["lr"])}
 
 
 def perfect(samples):
@@ -66,7 +71,7 @@ def perfect(samples):
     return {"hr": hr_NCHW}
 
 
-@pytest.mark.parametrize(("split", "count"), [("test", 14), ("train", 16)])
+@pytest.mark.parametrize(("split", "count"), [("test", 64), ("train", 16)])
 def test_samples_fit_the_declared_input(task, split, count):
     samples = task.samples(split)
     lr_NCHW = samples.inputs["lr"]
@@ -169,12 +174,13 @@ def test_frameworks_agree_on_every_photograph(samples, torch_outputs, keras_outp
 
 @pytest.mark.framework
 def test_frameworks_have_the_same_psnr(task, samples, torch_outputs, keras_outputs):
-    for at, name in enumerate(samples.names):
-        one = slice(at, at + 1)
-        expected = task.metrics({"hr": torch_outputs["hr"][one]}, samples.targets[one])["psnr_db"]
-        actual = task.metrics({"hr": keras_outputs["hr"][one]}, samples.targets[one])["psnr_db"]
-        # A pixel at the edge between two grey levels may round either way: a few millionths of a dB each.
-        assert actual == pytest.approx(expected, abs=1e-4), name
+    expected, actual = (task.points(each, samples.targets).values for each in (torch_outputs, keras_outputs))
+    # A pixel at the edge between two grey levels may round either way: a few millionths of a dB each where the error is
+    # large, and 2e-5 dB where it is small, as in the sky of a photograph that comes to 39 dB.
+    limits = np.where(expected < 38, 1e-4, 5e-4)
+    assert [
+        name for name, error in zip(samples.names, np.abs(actual - expected) / limits, strict=True) if error > 1
+    ] == []
 
 
 @pytest.mark.framework
@@ -185,30 +191,44 @@ def test_network_beats_bicubic_interpolation(task, samples, torch_outputs):
     gained_db = points[0].values - points[1].values
 
     assert gained_db[:4].mean() >= 1.0  # those that the network was first measured by
-    assert gained_db.min() >= 0.4
-    assert gained_db.mean() == pytest.approx(task.max_metric_loss, rel=0.05)  # which is taken for all that can be lost
+    assert gained_db.min() >= 0.1
+    assert np.median(gained_db) == pytest.approx(task.max_metric_loss, rel=0.1)  # which is taken for all to be lost
     assert espcn["psnr_db"] - bicubic["psnr_db"] == pytest.approx(gained_db.mean())
     assert espcn["ssim"] > bicubic["ssim"]
 
 
-def test_photographs_are_enough_to_show_that_less_than_a_hundredth_is_lost(task, samples):
+def test_the_loss_is_in_db(task, samples):
+    bicubic = task.bicubic("test")
+    points = task.points(bicubic, samples.targets)
+    hr_NCHW = bicubic["hr"].copy()
+    hr_NCHW[5, 0, :100, :100] = 0.5
+    worse = task.points({"hr": hr_NCHW}, samples.targets)
+    lost = metric_loss.lost(worse.values, points.values, score=points.score, most=points.most)
+    before, after = (task.metrics(outputs, samples.targets)["psnr_db"] for outputs in (bicubic, {"hr": hr_NCHW}))
+
+    assert points.values.mean() == pytest.approx(before)
+    assert [row for row, _ in lost.points] == [5]
+    assert task.metric_loss(after, before) == pytest.approx(before - after)
+    assert lost.mean == pytest.approx(before - after, rel=1e-5)
+    assert before - after > 0.1, "which is more than a loss that is told as a share of 30 dB would make of it"
+
+
+def test_photographs_are_enough_to_show_that_less_than_a_tenth_of_a_db_is_lost(task, samples):
     points = task.points(task.bicubic("test"), samples.targets)
-    metrics = task.metrics(task.bicubic("test"), samples.targets)
+    lost = metric_loss.lost(points.values, points.values, score=points.score, most=points.most)
 
-    assert points.score == pytest.approx(points.values.mean()) == metrics["psnr_db"]
-    assert metric_loss.lost(points.values, points.values, score=points.score, most=points.most).high() < 0.007
+    assert points.convention == "a photograph is taken to lose at most 1 dB"
+    assert lost.high() == pytest.approx(1 - 0.05 ** (1 / 64))
+    assert lost.high() < 0.047
+    assert lost.high(alpha=0.05 / 8) < 0.1, "even where eight lossy deployments share the error"
 
 
-def test_search_is_confirmed_by_the_test_split_and_36_photographs_more(task, samples):
-    confirming = task.confirmation()
-    points = task.points(
-        {"hr": np.repeat(np.repeat(confirming.inputs["lr"], 3, axis=2), 3, axis=3)}, confirming.targets
-    )
+def test_rounding_of_a_pixel_is_no_loss(task, samples):
+    """A few millionths of a dB, of a pixel at the edge between two grey levels."""
+    points = task.points(task.bicubic("test"), samples.targets)
+    rounded = points.values - 5e-6
 
-    assert confirming.names[:14] == samples.names
-    np.testing.assert_array_equal(confirming.inputs["lr"][:14], samples.inputs["lr"])
-    assert confirming.inputs["lr"].shape == (50, 1, 224, 224)
-    assert metric_loss.lost(points.values, points.values, score=points.score, most=points.most).high() < 0.0025
+    assert metric_loss.lost(rounded, points.values, score=points.score, most=points.most).points == ()
 
 
 @pytest.mark.framework

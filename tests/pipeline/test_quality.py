@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 
 from bench.api import Points, Samples, Task, TensorSpec, fidelity
 from bench.api.fidelity import FidelityTask
@@ -207,7 +208,38 @@ def test_loss_that_is_no_number_is_not_stored() -> None:
 )
 def test_share_of_the_metric_that_is_lost(higher_is_better: bool, metric: float, reference: float, lost: float) -> None:
     task = TASK if higher_is_better else LOWER
-    assert task.relative_loss(metric, reference) == pytest.approx(lost)
+    assert task.metric_loss(metric, reference) == pytest.approx(lost)
+
+
+class InDecibels(Distance):
+    """The same score, of which differences are told; a sample is taken to lose 3 at most."""
+
+    metric_loss_unit = "dB"
+
+    def points(self, outputs: Mapping[str, np.ndarray], targets: Sequence[Any]) -> Points | str:
+        lost = 100 * np.abs(outputs["y"] - np.stack(targets)).mean(axis=1)
+        return Points(values=100 - lost, score=1.0, most=3.0, convention="a sample is taken to lose at most 3 dB")
+
+
+def test_a_loss_in_db_is_a_difference_of_the_metric() -> None:
+    """Of 12 numbers one is off by 0.12, which is 1 of the score's 100 in the mean and 4 of one sample's."""
+    task = InDecibels(name="sharp", path=Path("task.py"))
+    assert task.metric_loss(29.5, 30.0) == 0.5
+    assert task.metric_loss(30.0, 30.0) == 0.0
+    assert task.metric_loss(30.25, 30.0) == -0.25
+    found = judge(off_by(0.12), task)
+    assert found.metric_loss == pytest.approx(1.0, rel=1e-5)
+    assert (found.metric_loss_unit, found.loss_unit) == ("dB", "dB")
+    assert found.convention == "a sample is taken to lose at most 3 dB"
+    assert isinstance(found.lost, Lost)
+    assert found.lost.points == ((1, pytest.approx(4.0, rel=1e-5)),)
+    assert found.lost.mean == pytest.approx(1.0, rel=1e-5)
+    assert found.loss_bound == found.lost.high() > 1.0
+
+
+def test_a_share_needs_no_unit_and_what_follows_from_the_metric_no_convention() -> None:
+    found = judge(off_by(0.001))
+    assert (found.metric_loss_unit, found.convention, found.loss_unit) == (UNSET, UNSET, "share")
 
 
 def test_lost_share_is_judged() -> None:
@@ -224,8 +256,8 @@ def test_an_error_rate_loses_a_share_of_what_is_right() -> None:
         is_error_rate = True
 
     task = RateOfErrors(name="rate", path=Path("task.py"))
-    assert task.relative_loss(0.0046, 0.0034) == pytest.approx(0.0012 / 0.9966)
-    assert task.relative_loss(0.0022, 0.0034) == pytest.approx(-0.0012 / 0.9966)
+    assert task.metric_loss(0.0046, 0.0034) == pytest.approx(0.0012 / 0.9966)
+    assert task.metric_loss(0.0022, 0.0034) == pytest.approx(-0.0012 / 0.9966)
 
 
 class Scored(Distance):
@@ -284,7 +316,7 @@ def test_fidelity_loses_the_root_mean_square_of_its_error() -> None:
             raise NotImplementedError
 
     task = Fidelity(name="fidelity", path=Path("task.py"))
-    assert [task.relative_loss(metric, 120.0) for metric in (120.0, 40.0, 20.0)] == pytest.approx([0, 0.01, 0.1])
+    assert [task.metric_loss(metric, 120.0) for metric in (120.0, 40.0, 20.0)] == pytest.approx([0, 0.01, 0.1])
 
 
 def test_every_output_counts() -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from bench.api import Samples, TensorSpec
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import check
 from bench.measure.limits import Limits
 from bench.pipeline import provenance, quality, rounding, verify
@@ -104,7 +105,7 @@ def test_an_output_that_was_zero_is_judged(
         new=SimpleNamespace(quality=judged, cell=SimpleNamespace(task="heads")),
         differing=differing,
     )
-    fault = check.fault_of(pair, max_metric_loss=0.01)  # type: ignore[arg-type]
+    fault = check.fault_of(pair, max_metric_loss=AllowedLoss())  # type: ignore[arg-type]
     assert (fault is not None) == is_wrong
     assert fault is None or fault.startswith("output 'boxes' differs by")
 

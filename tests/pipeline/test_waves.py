@@ -17,6 +17,7 @@ from scipy import stats
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
+from bench.api.loss_units import AllowedLoss
 from bench.measure import blocks, rounds
 from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
@@ -295,7 +296,7 @@ def test_a_contender_that_proves_unsound_makes_way_for_the_next_and_is_not_timed
 def test_a_few_samples_that_lose_something_rule_no_contender_out(num: int, num_lost: int, is_kept: bool) -> None:
     known = Lost(num_samples=num, score=0.9, most=1.0, points=tuple((row, 1.0) for row in range(num_lost)), of=NUM)
     found = replace(made.quality(fidelity="drifted"), metric_loss=known.mean, lost=known, num_samples=num)
-    assert contenders.may_keep(found, 0.01) == is_kept
+    assert contenders.may_keep(found, AllowedLoss()) == is_kept
 
 
 def test_a_cell_at_the_limit_is_rarely_ruled_out() -> None:
@@ -310,7 +311,7 @@ def test_a_cell_at_the_limit_is_rarely_ruled_out() -> None:
                     lost=Lost(num_samples=num, score=1.0, most=1.0, points=((0, float(each)),) if each else (), of=NUM),
                     num_samples=num,
                 ),
-                0.01,
+                AllowedLoss(),
             )
             for each in lost
         ]

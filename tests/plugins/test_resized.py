@@ -72,7 +72,7 @@ def test_fidelity_judges(batched: bool) -> None:
     outputs = {"y": np.array([[3.0, 4.0]])}
     assert task.metrics(outputs, [{"y": np.array([3.0, 4.0])}]) == {"snr_db": 120.0}
     assert task.points(outputs, [{"y": np.array([3.0, 4.0])}]) == "it is judged by fidelity alone"
-    assert task.relative_loss(40.0, 120.0) == pytest.approx(0.01)
+    assert task.metric_loss(40.0, 120.0) == pytest.approx(0.01)
     assert catalog.task("tokens").metric_name == "errors"
 
 

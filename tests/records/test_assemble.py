@@ -25,7 +25,7 @@ KEYS = (
     "model_rss_bytes size_bytes num_params num_params_from num_params_note macs macs_per_byte gmacs_per_s peak_share "
     "roof_share bound ttft_ns "
     "loss metric metric_name judged_as chance chance_note busy_note "
-    "metric_loss metric_loss_high metric_loss_note metric_samples "
+    "metric_loss metric_loss_high metric_loss_note metric_loss_unit convention metric_samples "
     "max_abs_error num_launches num_samples machine measured packages"
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import compare as decisions
 from bench.decisions.best import best
 from bench.measure.roofline import Peaks
@@ -95,7 +96,7 @@ def test_exports_show_escapes(rows: list[Row], tmp_path: Path) -> None:
 
 def test_the_page_shows_escapes(rows: list[Row]) -> None:
     found = hostile_records()
-    chosen = best(Measurements(found), rows, max_metric_loss=0.01)
+    chosen = best(Measurements(found), rows, max_metric_loss=AllowedLoss())
     html = page([Shown(records=found, rows=rows, best=chosen)], margin=0.02)
     assert_seen(html)
     data = json.loads(html.partition('id="data">')[2].partition("</script>")[0])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import Constraints, Qualified
 from bench.decisions.further import Further
@@ -44,7 +45,7 @@ def answered(task: str = "own", tolerance: float | None = None, **changed: Any) 
         all_slower=True,
     )
     choice = dataclasses.replace(found, **changed)
-    return Answer(choice=choice, beside=(), constraints=Constraints(max_metric_loss=0.01), tolerance=tolerance)
+    return Answer(choice=choice, beside=(), constraints=Constraints(max_metric_loss=AllowedLoss()), tolerance=tolerance)
 
 
 def line_of(

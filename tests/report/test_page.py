@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
@@ -132,7 +133,7 @@ def test_a_column_without_a_value_is_left_out(reader: Reader) -> None:
 
 def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str) -> None:
     assert "Over null's default" in source
-    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=0.01)
+    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=AllowedLoss())
     one = dataclasses.replace(found, over={"null": None})
     html = page([Shown(records=records(), rows=toy_rows(), best=[one])], margin=0.02)
     assert "null/native/halve/null/cpu" in html
@@ -140,7 +141,7 @@ def test_a_framework_without_a_default_to_compare_with_has_no_column(source: str
 
 
 def test_no_loss_has_no_bound_to_tell() -> None:
-    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=0.01)
+    (found,) = best(Measurements(records()), toy_rows(), max_metric_loss=AllowedLoss())
     one = dataclasses.replace(found, row=dataclasses.replace(found.row, metric_loss=0.0, metric_loss_high=0.0))
     html = page([Shown(records=records(), rows=toy_rows(), best=[one])], margin=0.02)
     assert "0.745 <small>accuracy</small></td>" in html

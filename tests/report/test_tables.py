@@ -12,8 +12,9 @@ from rich.console import Console
 from bench.api.errors import InputError
 from bench.records.ranking import select
 from bench.records.rows import COLUMNS
-from bench.report import tables
+from bench.report import outcome, tables
 from bench.report.columns import scale
+from bench.report.page import details
 from bench.report.tables import LEGEND, TerminalTable, legend_of, render
 from bench.report.writing import DASH, share
 from support.rows import BASELINE, FAST, make, timed
@@ -182,6 +183,28 @@ def test_the_caption_says_what_is_known_of_the_lost_metric():
     assert "No bound on the lost metric: fidelity alone judges it." in render(shown, format="md")
     assert "Max drop: the largest share of the metric that may be lost" in render([FAST], format="md")
     assert "lost metric" not in render([FAST], format="md")
+
+
+def test_a_loss_in_db_has_its_unit_and_the_convention_beside_the_bound():
+    in_db = dataclasses.replace(
+        FAST,
+        metric_loss=0.04,
+        metric_loss_high=0.0457,
+        metric_loss_unit="dB",
+        convention="a photograph is taken to lose at most 1 dB",
+    )
+    text = render([in_db], format="md")
+    assert "| max drop (dB) |" in text
+    assert " 0.0457 |" in text
+    assert (
+        "Max drop: the most dB of the metric that may be lost, with 95 % confidence; by convention, a photograph "
+        in text
+    )
+    assert "| max drop (%) |" in render([FAST], format="md")
+    assert outcome.metric_bound(in_db) == "at most 0.046 dB worse if a photograph is taken to lose at most 1 dB"
+    assert outcome.metric_change(in_db) == "0.04 dB worse"
+    assert details.text_of("metric_loss_high", 0.0457, "dB") == "0.0457 dB"
+    assert details.text_of("metric_loss_high", 0.0457, "share") == "4.57 %"
 
 
 def test_the_caption_says_what_is_not_known():

@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import answer as answering
 from bench.decisions.answer import Answer
-from bench.decisions.constraints import MAX_METRIC_LOSS, TOLERANCE, Constraints
+from bench.decisions.constraints import TOLERANCE, Constraints
 from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.folder import Results
@@ -48,7 +49,7 @@ def stored(*cells: Record) -> Results:
 
 def answer(*cells: Record, tolerance: float = TOLERANCE, **constraints: Any) -> Answer:
     results = stored(*cells)
-    limits = Constraints(**{"max_metric_loss": MAX_METRIC_LOSS, **constraints})
+    limits = Constraints(**{"max_metric_loss": AllowedLoss(), **constraints})
     return answering.answer(results.measurements, results.rows, limits, tolerance=tolerance)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
@@ -68,5 +69,5 @@ def text() -> str:
     found = records()
     measurements = Measurements(found)
     rows = assemble.rows(found, measurements=measurements)
-    shown = Shown(records=found, rows=rows, best=best(measurements, rows, max_metric_loss=0.01))
+    shown = Shown(records=found, rows=rows, best=best(measurements, rows, max_metric_loss=AllowedLoss()))
     return page([shown], margin=0.02)

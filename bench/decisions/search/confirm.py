@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.api import placed, versioned
 from bench.api.cell import CHAIN, RAW, Cell
 from bench.api.errors import InputError
+from bench.api.loss_units import ANY
 from bench.api.sized import confirming_of
-from bench.decisions.constraints import Constraints, qualified, too_few_samples
+from bench.decisions.constraints import Constraints, qualified, too_few_samples, unit_of
 from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
 from bench.measure.questions import Aims
@@ -101,7 +102,8 @@ def finalists(
         most: the cost of what the finalists are to beat, see `cost_to_beat`.
         number: how many there may be. Where the front has more, they lie `SAFER` apart in risk or further; the least
             risky and the best are always among them.
-        max_metric_loss: what a deployment may lose; a proposal that loses more on the tuning samples is no finalist.
+        max_metric_loss: what a deployment may lose, in the unit of the task; a proposal that loses more on the tuning
+            samples is no finalist.
     """
     able = [one for one in proposals if one.cost(objective) < most and _may_keep(one, max_metric_loss)]
     good = [one for one in front(able, objective) if one.choice != one.design.plain]
@@ -158,11 +160,12 @@ def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constr
     rows = [_row(cell, stored)]
     if more is not None:
         rows.append(_row(dataclasses.replace(cell, task=confirming_of(cell.task)), more))
-    limit, judged = constraints.max_metric_loss, rows[-1]
+    judged = rows[-1]
     if any(row is None or row.status != "ok" or row.fidelity == BROKEN for row in rows) or judged is None:
         return None
-    if limit is None:
+    if constraints.max_metric_loss is None:
         return True
+    limit = constraints.max_metric_loss.of(judged.metric_loss_unit)
     lost = _losses(stored if more is None else more, [cell]).get(cell.path)
     if lost is not None:
         return lost.high() <= limit
@@ -192,7 +195,7 @@ def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, 
     group = _group(stored, request)
     if group is None:
         return []
-    limit = math.inf if limits.max_metric_loss is None else limits.max_metric_loss
+    limit = (limits.max_metric_loss or ANY).of(unit_of(group.rows))
     rows = qualified(stored.measurements, group, dataclasses.replace(limits, max_metric_loss=None)).rows
     found = [row for row in rows if _is_fixed(row) and (row.metric_loss is None or row.metric_loss <= limit)]
     return [Cell.from_path(row.cell) for row in sorted(found, key=lambda row: _figure(row, objective))]

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import optimize
 
+from bench.api.loss_units import SHARE, Unit
 from bench.decisions.search.design import Choice, Design
 
 LEAST_ERROR = 0.01
@@ -46,7 +47,8 @@ class Tried:
         size_bytes: size of its artifact.
         memory_bytes: its peak resident set, imports included; None where it was not timed.
         number: number of the round of its design in which it was tried, from 1.
-        metric_loss: share of the task's own metric that it loses on the tuning samples; None where they have no labels.
+        metric_loss: what it loses of the task's own metric on the tuning samples; None where they have no labels.
+        metric_loss_unit: unit of that.
     """
 
     choice: Choice
@@ -57,6 +59,7 @@ class Tried:
     memory_bytes: int | None
     number: int = 1
     metric_loss: float | None = None
+    metric_loss_unit: Unit = SHARE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

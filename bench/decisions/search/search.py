@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import RAW, Cell
+from bench.api.loss_units import ANY, DB, SHARE, AllowedLoss
 from bench.decisions.search import assignment, effects
 from bench.decisions.search.design import ON, Choice, Design
 from bench.decisions.search.effects import Effects, Tried
@@ -40,6 +41,8 @@ KEPT, NEAR = 2, 1.25
 Z95 = 1.96
 NOISE_WEIGHT = 0.01
 """Weight of the amplitude of the noise beside a lost share of the metric, in what a proposal risks."""
+SHARE_OF_DB = AllowedLoss().share / AllowedLoss().db
+"""Lost share of a metric that counts as much as 1 dB."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +85,10 @@ class Proposal:
         """
         if self.tried.metric_loss is None:
             return self.tried.noise
-        return (max(0.0, self.tried.metric_loss) + NOISE_WEIGHT * math.sqrt(self.tried.noise)) ** 2
+        lost = max(0.0, self.tried.metric_loss)
+        if self.tried.metric_loss_unit == DB:
+            lost *= SHARE_OF_DB
+        return (lost + NOISE_WEIGHT * math.sqrt(self.tried.noise)) ** 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,7 +175,7 @@ class Search:
         self._numbers = {} if earlier is None else {one.choice: one.number for one in earlier.tried}
         self.design = start if earlier is None else earlier.design
         self._store, self._observer = store, observer
-        self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=math.inf)
+        self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=ANY)
         self.objective, self._say = objective, say
         self._tried: dict[Choice, Tried | None] = {}
         self._waiting: list[Choice] = []
@@ -372,6 +378,9 @@ def tried_of(
     error = effects.LEAST_ERROR
     if timed.ratio_low is not None and timed.ratio_high is not None:
         error = (timed.ratio_high - timed.ratio_low) / (2 * Z95)
+    found = metrics or {}
+    unit = DB if tuning.LOST[DB] in found else SHARE
+    lost = found.get(tuning.LOST[unit])
     return Tried(
         choice=choice,
         ratio=timed.ratio,
@@ -379,7 +388,8 @@ def tried_of(
         noise=row.metric_loss**2,
         size_bytes=row.size_bytes,
         memory_bytes=timed.peak_rss_bytes,
-        metric_loss=(metrics or {}).get(tuning.LOST),
+        metric_loss=lost,
+        metric_loss_unit=unit,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.loss_units import ANY
 from bench.api.sized import confirming_of
 from bench.decisions.constraints import Constraints
 from bench.decisions.search import confirm, kept, search, starts
@@ -201,7 +202,8 @@ def run(
             found.append(before)
             costs = (one.cost(objective) for one in proposals if one.cell_of(task) == before)
             to_beat = min(to_beat, *costs, math.inf)
-    limit = constraints.max_metric_loss
+    allowed = constraints.max_metric_loss
+    limit = None if allowed is None else allowed.of(catalog.task(task).metric_loss_unit)
     waiting = confirm.finalists(proposals, objective, task, to_beat, max_metric_loss=limit)
     is_first = True
     while waiting:
@@ -217,7 +219,7 @@ def run(
             is_first = False
     found.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
-    options = dataclasses.replace(options, max_metric_loss=math.inf)
+    options = dataclasses.replace(options, max_metric_loss=ANY)
     stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
     told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
     winner = Cell.from_path(told.winner.cell) if told.winner is not None and told.is_searched else None

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from bench.api.loss_units import SHARE
 from bench.measure.machine import name_of
 from bench.records.measurements import Measurements
 from bench.records.ranking import is_ranked
@@ -19,9 +20,10 @@ EXPORTED = {
     "model_rss_bytes": ("memory", "bytes"),
     "size_bytes": ("size", "bytes"),
     "metric": ("metric", ""),
-    "metric_loss": ("metric loss", "share"),
+    "metric_loss": ("metric loss", ""),
 }
-"""The keys of a row that are exported, each with a name and its unit; the unit of a metric is the metric's name."""
+"""The keys of a row that are exported, each with a name and its unit; the unit of a metric is the metric's name, and
+that of its loss in the row."""
 ENDS: Mapping[str, tuple[str | None, str | None]] = {**INTERVALS, "metric_loss": (None, "metric_loss_high")}
 """The keys of the ends of a figure's interval; the bound of the metric's loss is one-sided."""
 
@@ -107,6 +109,9 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
         low, high = (known(getattr(row, end)) if end else None for end in ENDS.get(key, (None, None)))
         if value is not None:
             is_metric = key == "metric"
+            if key == "metric_loss":
+                unit = row.metric_loss_unit or SHARE
+                name += "" if unit == SHARE else f" {unit}"  # other tools know a measure by its name alone
             found.append(
                 Figure(
                     key=key,

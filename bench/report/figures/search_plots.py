@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.api.errors import BenchError
+from bench.api.loss_units import DB
 from bench.decisions.search import kept
 from bench.decisions.search.design import Design
 from bench.decisions.search.effects import Effects, Key, decibels
@@ -36,11 +37,11 @@ FRONTS = (
 )
 GAINS = " Loss: of the task's own metric on the tuning samples; a proposal that gains is drawn at 0."
 LOSSES = (0, 0.1, 1, 10, 100, 1000)
-"""Marks of the axis of losses, in per cent."""
+"""Marks of the axis of losses, in per cent or dB."""
 LINEAR = 0.1
-"""Per cent of the metric below which the axis of losses is linear; above, it is logarithmic."""
+"""Per cent of the metric, or dB, below which the axis of losses is linear; above, it is logarithmic."""
 MOST_LOST = 1000.0
-"""Per cent of the metric at which a larger loss is drawn: a kept file may hold any number."""
+"""Per cent of the metric, or dB, at which a larger loss is drawn: a kept file may hold any number."""
 MOST_DB = 60.0
 """Fidelity at which a higher one is drawn: outputs without any error would take most of the axis."""
 LETTERS = (
@@ -154,7 +155,7 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
 
 
 def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, has_losses: bool) -> None:
-    """Proposals by what is made small, and by the lost share of the metric or by fidelity."""
+    """Proposals by what is made small, and by the loss of the metric or by fidelity."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     everything = [each for proposals in designs for each in proposals]
@@ -179,7 +180,8 @@ def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, ha
         axes.set_yticks([tick for tick in LOSSES if tick <= 2 * max(1.0, most)])
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_ylabel("\N{LEFTWARDS ARROW} loss (%)")
+        is_in_db = any(each.tried.metric_loss_unit == DB for each in everything)
+        axes.set_ylabel(f"\N{LEFTWARDS ARROW} loss ({'dB' if is_in_db else '%'})")
     else:
         axes.set_ylabel("fidelity (dB) \N{RIGHTWARDS ARROW}")
 
@@ -192,10 +194,11 @@ def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: st
 
 
 def _point(one: Proposal, objective: str, has_losses: bool) -> tuple[float, float]:
-    """Where a proposal stands: what is made small, and the lost share of the metric in per cent or the fidelity."""
+    """Where a proposal stands: what is made small, and the loss of the metric in per cent or dB, or the fidelity."""
     cost = one.cost(objective) / AXES[objective].unit
     if has_losses:
-        return cost, min(MOST_LOST, 100 * max(0.0, one.tried.metric_loss or 0.0))
+        scale = 1.0 if one.tried.metric_loss_unit == DB else 100.0
+        return cost, min(MOST_LOST, scale * max(0.0, one.tried.metric_loss or 0.0))
     return cost, min(MOST_DB, decibels(one.tried.noise))
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import UNSET
 
+from bench.api import loss_units
 from bench.measure.launch import Launch
 from bench.records import launches
 from bench.records.assemble import PHASES
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
-from bench.report.columns import BYTES, INTERVALS, scale, steps_of, title_of
+from bench.report.columns import BYTES, INTERVALS, LOSSES, scale, steps_of, title_of
 from bench.report.figures.canvas import digits
 from bench.report.writing import DASH, one_line
 
@@ -20,7 +21,7 @@ LONGEST_TEXT = 600
 ENDS = {end for ends in INTERVALS.values() for end in ends}
 IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
 IN_NOTE = {"reason", "warning"}
-ABOVE = {"machine", "measured", "packages"}
+ABOVE = {"machine", "measured", "packages", "metric_loss_unit"}
 """Keys of what the page says once, or in other sections."""
 CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
@@ -53,7 +54,7 @@ def _figures(row: Row) -> Section:
         if key == "aa_low":
             lines.append(["baseline against its copy", f"[{text_of(key, value)}, {text_of(key, row.aa_high)}]"])
             continue
-        text = text_of(key, value)
+        text = text_of(key, value, row.metric_loss_unit)
         low, high = (getattr(row, end) for end in INTERVALS.get(key, (key, key)))
         if key in INTERVALS and low is not None and high is not None and low != high:
             text += f" [{text_of(key, low)}, {text_of(key, high)}]"
@@ -61,8 +62,14 @@ def _figures(row: Row) -> Section:
     return {"title": "Figures", "lines": lines}
 
 
-def text_of(key: str, value: object) -> str:
-    """A value of a row in the unit in which it reads best."""
+def text_of(key: str, value: object, unit: str | None = None) -> str:
+    """A value of a row in the unit in which it reads best.
+
+    Args:
+        key: key of the row.
+        value: its value.
+        unit: of a loss of the metric, that in which it is told.
+    """
     if value is None:
         return DASH
     if steps := steps_of(key):
@@ -71,7 +78,9 @@ def text_of(key: str, value: object) -> str:
             return f"{value:.0f} B"
         factor, unit = scale([value], steps)
         return f"{digits(value / factor, 4)} {unit}".strip()
-    if key in ("metric_loss", "metric_loss_high", "input_spread") or key.endswith("_share"):
+    if key in LOSSES:
+        return loss_units.text(float(str(value)), unit, digits=3)
+    if key == "input_spread" or key.endswith("_share"):
         return f"{100 * float(str(value)):.3g} %"
     if isinstance(value, float):
         return f"{value:.4f}" if key.startswith(("ratio", "aa_")) else f"{value:.5g}"

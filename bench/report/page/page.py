@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
-from bench.decisions.constraints import MAX_METRIC_LOSS
 from bench.decisions.everywhere import Everywhere
 from bench.decisions.load import Turns
 from bench.decisions.search.kept import Kept
@@ -75,7 +75,7 @@ class Shown:
         rows: the rows of the cells to show.
         part: a sentence on which cells these are; empty where they are all.
         noise: sentences on how noisy the machine was, see `bench.records.noise`.
-        best: the deployments to ship among these cells; each loses at most `MAX_METRIC_LOSS` of its metric.
+        best: the deployments to ship among these cells; each loses at most `AllowedLoss` of its metric.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
         turns: the services to show there that took turns under the same arrivals.
@@ -131,7 +131,7 @@ def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Every
         title=f"{', '.join(tasks)} on {_names(machines)}",
         machines=places,
         everywhere=everywhere,
-        max_metric_loss=MAX_METRIC_LOSS,
+        max_metric_loss=AllowedLoss(),
         legend=tables.legend_of([row for one in machines for row in one.rows]),
         margin=margin,
         most_points=MOST_SAMPLES,
@@ -183,8 +183,9 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         may_be_as_fast=outcome.may_be_as_fast,
         other_threads=outcome.of_other_threads,
         metric_bound=outcome.metric_bound,
+        metric_change=outcome.metric_change,
         sources=sources_of(one.best),
-        max_metric_loss=MAX_METRIC_LOSS,
+        max_metric_loss=AllowedLoss(),
         tasks=tasks,
         searches=[search for search in one.searches if search.request[0] in tasks],
         drawings=_drawings,

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from bench.api.errors import BenchError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
 from bench.records import folder
 from bench.report.page import page as pages
@@ -49,7 +50,7 @@ def _page(content: bytes) -> str:
         (path / "machine").mkdir()
         folders.write(content, path / "machine")
         stored = folder.read(path)
-        found = best(stored.measurements, stored.rows, max_metric_loss=0.01)
+        found = best(stored.measurements, stored.rows, max_metric_loss=AllowedLoss())
         shown = pages.Shown(records=stored.records, rows=stored.rows, best=found, peaks=stored.peaks)
         return pages.page([shown], margin=stored.margin)
 

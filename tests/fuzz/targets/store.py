@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import compare
 from bench.decisions.best import best
 from bench.decisions.sizes import families
@@ -40,7 +41,9 @@ def _tables(stored: folder.Results) -> None:
     rows = stored.rows
     exported = benchmarks(rows, stored.measurements)
     made: list[Callable[[], object]] = [
-        lambda: _print(best_report.render(best(stored.measurements, rows, max_metric_loss=0.01), format="table")),
+        lambda: _print(
+            best_report.render(best(stored.measurements, rows, max_metric_loss=AllowedLoss()), format="table")
+        ),
         lambda: _print(sizes.render(families(stored.measurements, rows), format="md")),
         lambda: _print(experiments.render(rows, stored.records, format="table")),
         lambda: _print(threads.render(scalings(sound(stored, rows), margin=stored.margin), format="table")),
