@@ -93,7 +93,7 @@ class Shell:
 
 def outcome_of(printed: str) -> str:
     """The outcome that a line of a command begins with, the last of several; empty where there is none."""
-    first = [line.partition(":")[0] for line in printed.splitlines() if ":" in line]
+    first = [line.removeprefix("bench: ").partition(":")[0] for line in printed.splitlines() if ":" in line]
     return next((word for word in reversed(first) if word in (*DECISIONS, "none")), "")
 
 
