@@ -100,7 +100,7 @@ def outcome_of(printed: str) -> str:
 def advised(printed: str) -> list[list[str]]:
     """The commands that a pick names below a `none`, those that measure first."""
     _, _, below = printed.partition("  to decide:\n")
-    commands = [shlex.split(line) for line in below.splitlines() if line.startswith("    bench ")]
+    commands = [shlex.split(line, comments=True) for line in below.splitlines() if line.startswith("    bench ")]
     return sorted(commands, key=lambda command: command[1] != "run")
 
 

@@ -95,7 +95,7 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: st
         why = f"{outcome.why_as_it_is(found)}{faster}"
         return f"keep: ship it as it is ({outcome.shipped(choice)}): {why}; next: {command}{option}{longer}"
     assert choice.further is not None, "what has no winner needs launches"
-    more = "launches alone would not decide soon"
+    more = f"{outcome.NOT_BY_LAUNCHES}; the same command with --force measures again, at a quieter hour"
     if choice.further.launches is not None:
         more = _longer(goal, choice.further.launches)
     now = ""

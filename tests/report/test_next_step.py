@@ -95,7 +95,7 @@ def test_undecided_rows_are_counted_with_what_goes_on() -> None:
 
 
 def test_what_is_missing_for_a_winner_is_said() -> None:
-    """It takes more launches, or a larger tolerance; where neither is known to do, the line says so."""
+    """It takes more launches, or a larger tolerance; where neither is known to do, the launches are taken again."""
     undecided: dict[str, Any] = {"outcome": "none", "shipped": None, "contenders": (TIMED, TIMED)}
     further = Further(cells=("a", "b"), launches=25)
     assert line_of([TIMED], answered(tolerance=0.26, further=further, **undecided), budget_s=90.0) == (
@@ -108,7 +108,8 @@ def test_what_is_missing_for_a_winner_is_said() -> None:
     )
     endless = Further(cells=("a", "b"), launches=None)
     assert line_of([TIMED], answered(further=endless, **undecided)) == (
-        "none: 2 cells may be the fastest; launches alone would not decide soon"
+        "none: 2 cells may be the fastest; launches alone would not decide soon, for they differ too much from one "
+        "process to the next; the same command with --force measures again, at a quieter hour"
     )
 
 
