@@ -94,6 +94,18 @@ def test_undecided_rows_are_counted_with_what_goes_on() -> None:
     assert line_of(rows) == f"{usual}--launches 32 goes on)"
 
 
+def test_cells_that_lack_the_time_alone_are_counted_as_not_timed() -> None:
+    """A cell that is the same as another, one whose outputs are broken and one that failed lack no time."""
+    waiting = dataclasses.replace(ROW, fidelity="exact")
+    others = [dataclasses.replace(ROW, fidelity="broken"), dataclasses.replace(waiting, same_as="x"), failed("no")]
+    rows = [TIMED, waiting, waiting, *others]
+    assert line_of(rows, budget_s=15.0) == f"{WON}own (2 not timed yet: the same command with --budget 5m goes on)"
+    rows[0] = dataclasses.replace(TIMED, verdict="undecided")
+    assert line_of(rows, budget_s=15.0).endswith(
+        "(1 undecided, 2 not timed yet: the same command with --budget 5m goes on)"
+    )
+
+
 def test_what_is_missing_for_a_winner_is_said() -> None:
     """It takes more launches, or a larger tolerance; where neither is known to do, the launches are taken again."""
     undecided: dict[str, Any] = {"outcome": "none", "shipped": None, "contenders": (TIMED, TIMED)}
