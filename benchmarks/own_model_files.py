@@ -32,7 +32,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray:
 def by_onnx(path: Path, feeds: Arrays) -> Sequence[np.ndarray]:
     """The outputs of an ONNX file in ONNX Runtime with its defaults.
 
-    Without its optimizations an int8 file gives others: products of int8 saturate on processors without VNNI.
+    Without its optimizations an int8 file gives others: a node that a product and its scales became rounds otherwise.
     """
     import onnxruntime
 
