@@ -61,7 +61,10 @@ def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None
     option = outcome.results_option(results)
     undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
     launches = goal.max_launches * (2 if max(undecided, default=0) >= goal.max_launches else 1)
-    longer = f" ({len(undecided)} undecided: {_longer(goal, launches)})" if undecided else ""
+    num_left = sum(_could_be_timed(row) and not (is_timed(row) or row.same_as) for row in rows)
+    counts_left = ((len(undecided), "undecided"), (num_left, "not timed yet"))
+    left = ", ".join(f"{number} {what}" for number, what in counts_left if number)
+    longer = f" ({left}: {_longer(goal, launches)})" if left else ""
     if len(answers) == 1:
         return _of_one(answers[0], rows[0].task, goal, option, longer)
     counts = collections.Counter(NONE if one is None else one.choice.outcome for one in answers)
@@ -95,7 +98,7 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: st
         why = f"{outcome.why_as_it_is(found)}{faster}"
         return f"keep: ship it as it is ({outcome.shipped(choice)}): {why}; next: {command}{option}{longer}"
     assert choice.further is not None, "what has no winner needs launches"
-    more = "launches alone would not decide soon"
+    more = f"{outcome.NOT_BY_LAUNCHES}; the same command with --force measures again, at a quieter hour"
     if choice.further.launches is not None:
         more = _longer(goal, choice.further.launches)
     now = ""
@@ -153,7 +156,7 @@ def _failure(
         budget_s: the time that measuring had; None for no limit.
     """
     again = f"the same command with --budget {_longer_min(budget_s)}m goes on"
-    if any(row.status == "ok" and row.fidelity not in (None, "broken") for row in rows):  # these could be timed
+    if any(map(_could_be_timed, rows)):
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
@@ -164,6 +167,11 @@ def _failure(
     how = "skipped" if ended[0].status == "skipped" else "failed"
     fix = _fix(reason, sizes, rows[0].task)
     return f"{lacking}; {count} of {len(rows)} {how} with: {_shortened(reason)}; {fix}"
+
+
+def _could_be_timed(row: Row) -> bool:
+    """Whether a cell was prepared and verified, so that it lacks nothing but the time."""
+    return row.status == "ok" and row.fidelity not in (None, "broken")
 
 
 def _shortened(reason: str) -> str:

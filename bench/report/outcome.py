@@ -27,6 +27,7 @@ LEAST_REGRET = 5e-4
 """A smaller regret is told as none."""
 MOST_GAIN = 0.995
 """A larger share that could be gained is not told: it says nothing."""
+NOT_BY_LAUNCHES = "launches alone would not decide soon, for they differ too much from one process to the next"
 
 
 def regret(answer: Answer) -> str:
@@ -161,7 +162,10 @@ def sizes(cell: str) -> str:
 
 
 def missing(answer: Answer, command: str, option: str) -> Iterator[str]:
-    """What would find a winner: a command that takes a larger tolerance, and launches that would decide.
+    """The commands that would find a winner: one that takes a larger tolerance, and launches that would decide.
+
+    Where neither is known to, the launches that there are differ too much, and the command measures them anew. What is
+    to be said of a command stands behind it as a comment of the shell's, so that a line can be copied.
 
     Args:
         answer: an answer whose outcome is no winner.
@@ -171,12 +175,14 @@ def missing(answer: Answer, command: str, option: str) -> Iterator[str]:
     choice = answer.choice
     if answer.tolerance is not None:
         share = f"{100 * answer.tolerance:g}"
-        yield f"{command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
-    if choice.further is not None and choice.further.launches is not None:
-        cells = shlex.join(choice.further.cells)
+        yield f"{command} --tolerance {share}%{option}  # takes one that is at most {share} % slower than the fastest"
+    if choice.further is None:
+        return
+    cells = shlex.join(choice.further.cells)
+    if choice.further.launches is not None:
         yield f"bench run {cells} --launches {choice.further.launches}{option}"
-    elif choice.further is not None:
-        yield "launches alone would not decide soon: they differ too much from one process to the next"
+    else:
+        yield f"bench run {cells} --force{option}  # measures again, at a quieter hour: {NOT_BY_LAUNCHES}"
 
 
 def results_option(results: Path) -> str:

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import json
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,15 @@ def test_the_tolerance_that_is_advised_is_accepted(noise: float, num: int) -> No
     assert below.tolerance == found.tolerance, "the advice does not change with the tolerance"
 
 
+def test_a_none_names_a_command_even_where_no_tolerance_and_no_number_of_launches_would_decide() -> None:
+    """Launches that differ by 90 % leave two cells, both far faster than the baseline: these are measured again."""
+    found = answer(baseline(), cell("one", 0.05, noise=0.9), cell("other", 0.051, noise=-0.9))
+    assert (found.choice.outcome, found.tolerance) == ("none", None)
+    (line,) = outcome.missing(found, "bench pick toy", " --results r")
+    cells = [BASE.replace("raw", name) for name in ("one", "other")]
+    assert shlex.split(line, comments=True) == ["bench", "run", *cells, "--force", "--results", "r"]
+
+
 def test_the_search_for_a_tolerance_computes_only_the_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tolerance that is tried has an outcome alone; what the constraints say is asked once."""
     calls: collections.Counter[str] = collections.Counter()
@@ -260,7 +270,7 @@ def test_a_command_that_is_advised_repeats_the_options(
     monkeypatch.setattr(folder, "read", lambda *_, **__: found)
     code, printed = run(capsys, monkeypatch, "pick", "toy", "--max-metric-drop", "2%", "--threads", "1")
     assert code == 1
-    (advised,) = [line.split(" takes one")[0].strip() for line in printed.splitlines() if " takes one" in line]
+    (advised,) = [line.split("  # takes one")[0].strip() for line in printed.splitlines() if " takes one" in line]
     assert advised.startswith("bench pick toy --max-metric-drop 2% --threads 1 --tolerance ")
     monkeypatch.setattr(deployment, "save", lambda *_, **__: [Path("run.py")])
     code, printed = run(capsys, monkeypatch, *advised.split()[1:])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,22 +24,6 @@ from bench.graphs.costs.profile import profile
 from bench.measure import stats
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports a script as `python benchmarks/<name>.py` would; the scripts set a search path for plugins."""
-    monkeypatch.setenv("BENCH_PATH", "")
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    before = set(sys.modules)
-
-    def load(name: str) -> ModuleType:
-        return __import__(name)
-
-    yield load
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(SCRIPTS)):
-            del sys.modules[name]
 
 
 def test_a_strip_is_more_work_in_proportion_and_leaves_the_outputs_as_they_are(tmp_path: Path) -> None:

@@ -95,8 +95,20 @@ def test_undecided_rows_are_counted_with_what_goes_on() -> None:
     assert line_of(rows) == f"{usual}--launches 32 goes on)"
 
 
+def test_cells_that_lack_the_time_alone_are_counted_as_not_timed() -> None:
+    """A cell that is the same as another, one whose outputs are broken and one that failed lack no time."""
+    waiting = dataclasses.replace(ROW, fidelity="exact")
+    others = [dataclasses.replace(ROW, fidelity="broken"), dataclasses.replace(waiting, same_as="x"), failed("no")]
+    rows = [TIMED, waiting, waiting, *others]
+    assert line_of(rows, budget_s=15.0) == f"{WON}own (2 not timed yet: the same command with --budget 5m goes on)"
+    rows[0] = dataclasses.replace(TIMED, verdict="undecided")
+    assert line_of(rows, budget_s=15.0).endswith(
+        "(1 undecided, 2 not timed yet: the same command with --budget 5m goes on)"
+    )
+
+
 def test_what_is_missing_for_a_winner_is_said() -> None:
-    """It takes more launches, or a larger tolerance; where neither is known to do, the line says so."""
+    """It takes more launches, or a larger tolerance; where neither is known to do, the launches are taken again."""
     undecided: dict[str, Any] = {"outcome": "none", "shipped": None, "contenders": (TIMED, TIMED)}
     further = Further(cells=("a", "b"), launches=25)
     assert line_of([TIMED], answered(tolerance=0.26, further=further, **undecided), budget_s=90.0) == (
@@ -109,7 +121,8 @@ def test_what_is_missing_for_a_winner_is_said() -> None:
     )
     endless = Further(cells=("a", "b"), launches=None)
     assert line_of([TIMED], answered(further=endless, **undecided)) == (
-        "none: 2 cells may be the fastest; launches alone would not decide soon"
+        "none: 2 cells may be the fastest; launches alone would not decide soon, for they differ too much from one "
+        "process to the next; the same command with --force measures again, at a quieter hour"
     )
 
 
