@@ -100,6 +100,11 @@ class Fitted:
         """Names of the cells that ran beside the baseline, the baseline's included."""
         return tuple(self.num_launches)
 
+    @property
+    def has_converged(self) -> bool:
+        """Whether the model's estimates of the noise came to rest; true where nothing was estimated."""
+        return self._request is None or self._request.has_converged
+
     @functools.cached_property
     def control(self) -> Effect | None:
         """The baseline's second copy over its first; None where too few blocks held both: see `Request.control`."""

@@ -76,3 +76,11 @@ class Components:
         parts_Prs = self.covariances[:, rows[:, None], rows[None, :]]
         variance_P = np.einsum("r,prs,s->p", row_weights, parts_Prs, row_weights)
         return np.maximum(variance_P, 0.0)  # where effects cancel, rounding leaves less than nothing
+
+
+def errors_of(effects: Sequence[tuple[str, Variance]]) -> np.ndarray:
+    """Covariance of the errors of the logarithms of variances of effects, given with their kinds."""
+    of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
+    errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
+    np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
+    return errors_EE

@@ -21,17 +21,18 @@ from scipy import linalg, sparse
 
 from bench.measure import variances
 from bench.measure.belief import Belief
-from bench.measure.components import Components
-from bench.measure.program import Program
+from bench.measure.components import Components, errors_of
+from bench.measure.fixed_point import Mixture
+from bench.measure.program import JOLT, Program, by_count
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
-MAX_STEPS = 40
-CONVERGED = 0.02  # largest relative change of a variance in a step
+MAX_STEPS = 100
+CONVERGED = 5e-4  # largest relative change of a variance in a step
 LEAST_SHARE = 0.2  # of the information to be expected, where launches agree better than their variance lets expect
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
-STATE, OWN, JOLT, PLACE = "state", "own state", "jolt", "place"
+STATE, OWN, PLACE = "state", "own state", "place"
 KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
@@ -105,16 +106,18 @@ class Joint:
         # What a launch lost explains some of the noise of its passes, which then says less of the cell's launches.
         self.lost_N = (belief.lost * np.array([seen.lost_share for _, seen in everything]) ** 2) ** 2
         passes_N = np.maximum(np.array([seen.variance for _, seen in everything]) - self.lost_N, 0.0)
-        self._least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
-        self.variances = np.maximum(self._least_C, belief.launch**2)
+        least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
+        self._floor_C = np.maximum(least_C, LEAST_VARIANCE)
+        self.variances = np.maximum(self._floor_C, belief.launch**2)
         self._believed_CC = self.alike(belief)
-        self._draw_launch_variances(np.zeros(len(cells)), np.zeros(len(cells)))
+        self._draw_launch_variances(*np.zeros((3, len(cells))))
         self.effects = {
             (kind, name): Variance(value=variance, freedom=belief.freedom)
             for kind, variance in self._believed.items()
             for name in self._programs
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
+        self.num_steps, self.has_converged = 0, False
 
     def alike(self, belief: Belief) -> np.ndarray:
         """Covariance of the logarithms of the cells' variances across launches before any launch, by a belief."""
@@ -133,6 +136,7 @@ class Joint:
         blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
         place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
         together_bb = np.equal.outer(place_b, place_b).astype(float)
+        estimates_e = np.unique(design_EN[:, members_n].indices)
         fading_bb = together_bb * _fading(self._time_B[blocks_b], self._belief.fading_s)
         kernels = {
             STATE: fading_bb,
@@ -143,92 +147,118 @@ class Joint:
         return Program(
             members_n=members_n,
             cells_c=cells_c,
-            of_cells=[np.flatnonzero(self.cell_N[members_n] == cell) for cell in cells_c],
+            of_cells=by_count(np.searchsorted(cells_c, self.cell_N[members_n])),
             block_n=of_n,
             first_b=np.flatnonzero(np.diff(of_n, prepend=-1)),
-            design_En=design_EN[:, members_n].tocsr(),
+            estimates_e=estimates_e,
+            design_en=design_EN[:, members_n].tocsr()[estimates_e],
             kernels={kind: kernels[kind] for kind in self._believed},
             place_b=place_b,
         )
 
     def fit(self) -> None:
-        """Estimate the variances, and the levels given these."""
-        for _ in range(MAX_STEPS):
-            before = self._all_variances()
-            self._estimate()
-            self._draw_launch_variances(*self.launch_evidence())
-            found = self.effect_evidence()
-            for kind in self._believed:
-                self.effects |= self._drawn(kind, found)
-            self._weigh_jolts()
-            if np.max(np.abs(np.log(self._all_variances() / before))) < CONVERGED:
+        """Estimate the variances, and the levels given these; `has_converged` tells whether they came to rest."""
+        mixture = Mixture()
+        for self.num_steps in range(1, MAX_STEPS + 1):
+            before = self._logarithms()
+            self._step()
+            after = self._logarithms()
+            self.has_converged = bool(np.max(np.abs(after - before)) < CONVERGED)
+            if self.has_converged:
                 break
+            self._start_from(mixture.next_start(before, after))
         self._estimate()
+        self._estimator_EN = self._estimator()
         self._estimate_blocks()
 
-    def _weigh_jolts(self) -> None:
-        """Give each jolt a variance of its own, as its size tells: the scale mixture of normals that is Student's t."""
-        tail = self._belief.jolt_tail
+    def _step(self) -> None:
+        """Estimate the levels, and bring the variances nearer to what residuals and beliefs make of them."""
+        self._estimate()
+        self._draw_launch_variances(*self.launch_evidence())
+        found = self.effect_evidence()
+        for kind in self._believed:
+            self.effects |= self._drawn(kind, found)
         for name, program in self._programs.items():
-            residual_bb, residual_b = program.residual_bb, program.residual_b
-            variance = self.effects[JOLT, name].value
-            own_b = variance * np.diag(program.kernels[JOLT])
-            left_b = np.maximum(own_b - own_b**2 * np.diag(residual_bb), 0.0)
-            weight_b = (tail + 1) / (tail + ((own_b * residual_b) ** 2 + left_b) / variance)
-            # Half way, as for variances: a jolt that is given room explains more, and would be given too much.
-            program.kernels[JOLT][:] = np.diag(np.sqrt(np.diag(program.kernels[JOLT]) / weight_b))
+            program.weigh_jolts(self.effects[JOLT, name].value, self._belief.jolt_tail)
 
-    def _all_variances(self) -> np.ndarray:
-        return np.concatenate([[effect.value for effect in self.effects.values()], self.variances])
+    def _logarithms(self) -> np.ndarray:
+        """Of all variances: of effects, of launches, and of each jolt."""
+        jolts = [np.diag(program.kernels[JOLT]) for program in self._programs.values()]
+        return np.log(np.concatenate([[effect.value for effect in self.effects.values()], self.variances, *jolts]))
+
+    def _start_from(self, log_V: np.ndarray) -> None:
+        """Take all variances from their logarithms."""
+        of_effects, of_launches, of_jolts = np.split(np.exp(log_V), np.cumsum([len(self.effects), len(self.cells)]))
+        effects = zip(self.effects.items(), of_effects, strict=True)
+        self.effects = {key: dataclasses.replace(effect, value=float(value)) for (key, effect), value in effects}
+        self.variances = np.maximum(of_launches, self._floor_C)
+        for program in self._programs.values():
+            own_b, of_jolts = np.split(of_jolts, [len(program.first_b)])
+            np.fill_diagonal(program.kernels[JOLT], own_b)
 
     def _estimate(self) -> None:
         """Estimate the levels, given the variances, by generalized least squares."""
         precisions, weighted = {}, {}
+        num_estimates = len(self.cells) + len(self._later_B)
+        normal_EE, sum_E = np.zeros((num_estimates, num_estimates)), np.zeros(num_estimates)
         for name, program in self._programs.items():
             kernels = program.kernels.items()
             effect_bb = np.sum([self.effects[kind, name].value * kernel_bb for kind, kernel_bb in kernels], axis=0)
             members_n = program.members_n
             precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[members_n]] + self.lost_N[members_n])
-            weighted[name] = precisions[name].times(program.design_En.toarray().T)
-        programs = self._programs.items()
-        normal_EE = np.sum([program.design_En @ weighted[name] for name, program in programs], axis=0)
-        self._estimator_EN = np.empty((len(normal_EE), len(self.level_N)))
+            weighted[name] = precisions[name].times(program.design_en.toarray().T)
+            normal_EE[np.ix_(program.estimates_e, program.estimates_e)] += program.design_en @ weighted[name]
+            sum_E[program.estimates_e] += self.level_N[members_n] @ weighted[name]
         covariance_EE = np.linalg.inv(normal_EE)
-        for name, program in programs:
-            self._estimator_EN[:, program.members_n] = covariance_EE @ weighted[name].T
-        estimate_E = self._estimator_EN @ self.level_N
-        for name, program in programs:
+        estimate_E = covariance_EE @ sum_E
+        for name, program in self._programs.items():
             program.note_residuals(
                 precisions[name],
                 weighted[name],
-                self._estimator_EN[:, program.members_n],
+                covariance_EE[np.ix_(program.estimates_e, program.estimates_e)],
                 self.level_N[program.members_n],
-                estimate_E,
+                estimate_E[program.estimates_e],
             )
+        self._weighted, self._covariance_EE = weighted, covariance_EE
 
-    def launch_evidence(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the residuals tell of the logarithm of each cell's variance across launches: it and its freedom."""
-        score_C, information_C = np.zeros(len(self.cells)), np.zeros(len(self.cells))
+    def _estimator(self) -> np.ndarray:
+        """The weight of each launch in each estimate, of shape (E, N)."""
+        found_EN = np.empty((len(self._covariance_EE), len(self.level_N)))
+        for name, program in self._programs.items():
+            found_EN[:, program.members_n] = self._covariance_EE[:, program.estimates_e] @ self._weighted[name].T
+        return found_EN
+
+    def launch_evidence(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the residuals tell of the logarithm of each cell's variance across launches.
+
+        Returns:
+            The logarithm, the degrees of freedom that it is known by, and those of the curvature of the likelihood.
+        """
+        score_C, information_C, curvature_C = np.zeros((3, len(self.cells)))
         for program in self._programs.values():
-            score_C[program.cells_c] = program.score_c
+            score_C[program.cells_c] = program.score_c * self.variances[program.cells_c]
             information_C[program.cells_c] = program.information_c
+            curvature_C[program.cells_c] = program.curvature_c
         freedom_C = information_C * self.variances**2
         knows_C = freedom_C > variances.LEAST_FREEDOM
-        surprise_C = np.divide(score_C * self.variances, freedom_C, out=np.zeros_like(score_C), where=knows_C)
+        surprise_C = np.divide(score_C, freedom_C, out=np.zeros_like(score_C), where=knows_C)
         # Launches that happen to agree tell less than is to be expected: the observed information is less.
         share_C = np.clip(1 + surprise_C, LEAST_SHARE, 1.0)
-        return np.log(self.variances) + surprise_C / share_C, np.where(knows_C, freedom_C * share_C, 0.0)
+        log_C, freedom_C = np.log(self.variances) + surprise_C / share_C, np.where(knows_C, freedom_C * share_C, 0.0)
+        return log_C, freedom_C, curvature_C * self.variances**2 - score_C
 
-    def _draw_launch_variances(self, log_C: np.ndarray, freedom_C: np.ndarray) -> None:
+    def _draw_launch_variances(self, log_C: np.ndarray, freedom_C: np.ndarray, curvature_C: np.ndarray) -> None:
         """Estimate each cell's variance across launches, drawn towards those of its request and of its program."""
         self._launch_log_C, self._launch_freedom_C = log_C, freedom_C
         self._launches = variances.hierarchical(
             log_C, freedom_C, believed=self._belief.launch**2, covariance_CC=self._believed_CC
         )
         before_C = np.log(self.variances)
+        # Where the likelihood is more curved than that, whole steps would swing about the answer.
+        beyond_C = np.maximum(curvature_C - freedom_C, 0.0) / 2
+        step_C = (self._launches.mean_C - before_C) / (1 + np.diag(self._launches.covariance_CC) * beyond_C)
         # In no larger steps than those of states and jolts, or launches would explain all before these can.
-        step_C = np.clip(self._launches.mean_C - before_C, -MOST_STEP, MOST_STEP)
-        self.variances = np.maximum(np.exp(before_C + step_C), np.maximum(self._least_C, LEAST_VARIANCE))
+        self.variances = np.maximum(np.exp(before_C + np.clip(step_C, -MOST_STEP, MOST_STEP)), self._floor_C)
 
     def launch_variance_by_others(self, cell: int) -> Variance:
         """A cell's variance across launches as the other cells and the belief have it, without its own launches."""
@@ -237,17 +267,8 @@ class Joint:
 
     def effect_evidence(self) -> dict[Effects, Evidence]:
         """What the residuals tell of the variance of each program's states and jolts."""
-        found = {}
-        for name, program in self._programs.items():
-            residual_bb, residual_b = program.residual_bb, program.residual_b
-            for kind, kernel_bb in program.kernels.items():
-                product_bb = residual_bb @ kernel_bb
-                found[kind, name] = variances.evidence(
-                    self.effects[kind, name].value,
-                    score=float(residual_b @ kernel_bb @ residual_b - np.trace(product_bb)),
-                    information=float((product_bb * product_bb.T).sum()),
-                )
-        return found
+        of = self._programs
+        return {(kind, name): of[name].evidence(kind, each.value) for (kind, name), each in self.effects.items()}
 
     def _drawn(self, kind: str, found: Mapping[Effects, Evidence]) -> dict[Effects, Variance]:
         """The variance of one kind of effect, of each program."""
@@ -355,9 +376,9 @@ class Joint:
                 effects.append((kind, effect))
                 parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
         of_lost = np.zeros((num_launches - len(self.cells),) * 2)  # what was lost is known
-        errors = (self._launches.covariance_CC, of_lost, _errors(effects))
+        errors = (self._launches.covariance_CC, of_lost, errors_of(effects))
         before = variances.before_any(self._belief.freedom, self._belief.program_freedom)
-        believed = (self._believed_CC, of_lost, _errors([(kind, before) for kind, _ in effects]))
+        believed = (self._believed_CC, of_lost, errors_of([(kind, before) for kind, _ in effects]))
         return Components(
             values=weights_RN @ self.level_N,
             covariances=np.array(parts),
@@ -365,14 +386,6 @@ class Joint:
             believed=linalg.block_diag(*believed),
             num_launches=num_launches,
         )
-
-
-def _errors(effects: Sequence[tuple[str, Variance]]) -> np.ndarray:
-    """Covariance of the errors of the logarithms of variances of effects, given with their kinds."""
-    of_E, common_E = np.array([kind for kind, _ in effects]), np.array([effect.common for _, effect in effects])
-    errors_EE = np.equal.outer(of_E, of_E) * np.outer(common_E, common_E)
-    np.fill_diagonal(errors_EE, [2 / effect.freedom for _, effect in effects])
-    return errors_EE
 
 
 def _positions(known: Sequence[Hashable], values: Iterable[Hashable]) -> np.ndarray:

@@ -50,6 +50,11 @@ class Request:
         self.cells = joint.cells[self._start : int(np.searchsorted(joint.request_C, number, side="right"))]
 
     @property
+    def has_converged(self) -> bool:
+        """Whether the estimates of the variances came to rest; see `Joint.fit`."""
+        return self._joint.has_converged
+
+    @property
     def effects(self) -> Mapping[Effects, Variance]:
         """Variances of the programs' states and jolts."""
         return self._joint.effects

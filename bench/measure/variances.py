@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import special
 
-LEAST_FREEDOM = 0.02  # fewer degrees of freedom say nothing of a variance
+LEAST_FREEDOM = 1e-6  # fewer degrees of freedom are rounding
 LEAST_ERROR = 1e-8  # of the logarithm of a variance: less is as good as known
 LEVELS = (0.05, 0.005)
 """Probabilities of error at which the interval of a sum of effects is recovered from those of its parts."""

@@ -34,7 +34,8 @@ def said(measurements: Measurements, rows: Iterable[Row]) -> str:
         return ""
     launches = {name: measurements.records[name].launches for name in names}
     every = [launch for own in launches.values() for launch in own]
-    return " ".join(filter(None, (_noisy(wider, every), _lost(every), _believed(measurements, launches))))
+    said = (_noisy(wider, every), _lost(every), _believed(measurements, launches), _unsettled(measurements, launches))
+    return " ".join(filter(None, said))
 
 
 def _noisy(wider: float, launches: Iterable[Launch]) -> str:
@@ -53,6 +54,14 @@ def _lost(launches: list[Launch]) -> str:
     if lost is None or lost < LEAST_LOST:
         return ""
     return f"Other programs and other virtual machines took {100 * lost:.2g} % of the time of its launches."
+
+
+def _unsettled(measurements: Measurements, names: Iterable[str]) -> str:
+    """That the estimates of the noise did not come to rest, where they did not."""
+    fits = filter(None, map(measurements.of, names))
+    if all(fitted.has_converged for fitted in fits):
+        return ""
+    return "The estimate of the noise did not converge: intervals may be too narrow or too wide."
 
 
 def _believed(measurements: Measurements, names: Iterable[str]) -> str:

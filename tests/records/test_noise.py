@@ -15,21 +15,22 @@ from bench.records.store import Record
 from support import records as made
 
 
-def fitted(share: float, launches: int) -> Any:
+def fitted(share: float, launches: int, has_converged: bool) -> Any:
     return SimpleNamespace(
+        has_converged=has_converged,
         believed_share=lambda name: None if name == made.BASELINE else share,
         num_launches={made.BASELINE: launches, made.HALVE: launches},
     )
 
 
-def said(widening: float, blocks: str = "abcd", share: float = 0.0, **lost: float) -> str:
+def said(widening: float, blocks: str = "abcd", share: float = 0.0, converged: bool = True, **lost: float) -> str:
     launches = [made.launch(block, CELL, 500, **lost) for block in blocks]
     record = made.record(made.HALVE, *launches)
     rows = [row for row in assemble.rows({made.BASELINE: made.baseline(), made.HALVE: record}) if row.num_launches]
     stands: Any = SimpleNamespace(
         widening={made.HALVE: widening},
         records={made.BASELINE: made.baseline(), made.HALVE: record},
-        of=lambda _: fitted(share, len(blocks)),
+        of=lambda _: fitted(share, len(blocks), converged),
     )
     return noise.said(stands, rows)
 
@@ -66,6 +67,12 @@ def test_an_interval_that_rests_on_belief_is_told() -> None:
     )
     assert said(1.0, "a", share=0.9).endswith("because the cell was launched once.")
     assert "such machines" not in said(1.0, share=0.5)
+
+
+def test_an_estimate_that_did_not_converge_is_told() -> None:
+    sentence = "The estimate of the noise did not converge: intervals may be too narrow or too wide."
+    assert said(2.0, converged=False).endswith(f" {sentence}")
+    assert sentence not in said(2.0)
 
 
 def sweep(num_cells: int, num_blocks: int) -> dict[str, Record]:
