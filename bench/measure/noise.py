@@ -2,9 +2,9 @@
 
 The cost is by how much wider intervals are than they would be on an idle machine: for each cell, half of the interval
 of its ratio to the baseline, on the log scale, over that in the same blocks with the variances of `IDLE` in the model
-of the measurement, which are taken as known. Launches, blocks and the noise of passes are the same in both, so the figure
-tells of states, jolts and launches, and of how little is known of these. Where few launches tell little of them, it is
-that of the belief of the model, whatever the machine did, with the long tails of Student's t.
+of the measurement, which are taken as known. Launches, blocks and the noise of passes are the same in both, so the
+figure tells of states, jolts and launches, and of how little is known of these. Where few launches tell little of them,
+it is that of the belief of the model, whatever the machine did, with the long tails of Student's t.
 """
 
 from __future__ import annotations
