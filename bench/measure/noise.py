@@ -1,10 +1,10 @@
 """How noisy a machine was during a sweep, and what that cost.
 
-The cost is by how much wider intervals are than they would be on an idle machine: for each cell, the standard error of
-its ratio to the baseline, over the standard error in the same blocks with the variances of `IDLE` in the model of the
-measurement. Launches, blocks and the noise of passes are the same in both, so the figure tells of states, jolts and
-launches alone, not of how much was measured. Where few launches tell little of the variances, it is near that of the
-belief of the model, whatever the machine did.
+The cost is by how much wider intervals are than they would be on an idle machine: for each cell, half of the interval
+of its ratio to the baseline, on the log scale, over that in the same blocks with the variances of `IDLE` in the model
+of the measurement, which are taken as known. Launches, blocks and the noise of passes are the same in both, so the
+figure tells of states, jolts and launches, and of how little is known of these. Where few launches tell little of them,
+it is that of the belief of the model, whatever the machine did, with the long tails of Student's t.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def widening(groups: Sequence[Group], fits: Sequence[Fitted]) -> dict[str, float
     found = {}
     for fitted, idle in zip(fits, comparison.fit(groups, IDLE), strict=True):
         for name in (name for name in fitted.names if name != fitted.baseline):
-            error, usual = (each.effect(name, fitted.baseline).error for each in (fitted, idle))
-            if min(error, usual) > 0:
-                found[name] = error / usual
+            half, usual = (each.effect(name, fitted.baseline).half_width() for each in (fitted, idle))
+            if min(half, usual) > 0:
+                found[name] = half / usual
     return found
 
 

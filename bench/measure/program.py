@@ -62,14 +62,17 @@ class Program:
     score_c: np.ndarray = dataclasses.field(init=False)
     information_c: np.ndarray = dataclasses.field(init=False)
     curvature_c: np.ndarray = dataclasses.field(init=False)
+    _block_bn: sparse.csr_array = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.score_c, self.information_c, self.curvature_c = np.zeros((3, len(self.cells_c)))
         self.diagonal_n = np.zeros(len(self.members_n))
+        number_n = np.arange(len(self.members_n))
+        self._block_bn = sparse.csr_array((np.ones(len(number_n)), (self.block_n, number_n)))
 
     def in_blocks(self, values_nX: np.ndarray) -> np.ndarray:
         """Sums over the launches of each block."""
-        return np.add.reduceat(values_nX, self.first_b, axis=0)
+        return self._block_bn @ values_nX
 
     def weigh(self, effect_bb: np.ndarray, variance_n: np.ndarray) -> Precision:
         """The inverse of the covariance of the launches.

@@ -11,7 +11,7 @@ from bench.records.rows import Row
 
 QUIET = 1.4
 """Times as wide as on an idle machine up to which intervals are said to be of a quiet machine."""
-FEWEST_BLOCKS = 4
+FEWEST_BLOCKS = 6
 """Blocks that tell a quiet machine from one that is twice as noisy: of fewer, the belief of the model decides."""
 LEAST_LOST = 0.005
 """Smallest share of the time, lost to others, that is told."""

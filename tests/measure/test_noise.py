@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -63,6 +64,25 @@ def test_a_single_launch_tells_nothing_of_the_machine() -> None:
     typical = noise.typical(noise.widening(groups, comparison.fit(groups)), [cell.name for cell in one])
     assert typical is not None
     assert 1.0 < typical < 2.5
+
+
+def test_the_widening_is_that_of_the_intervals_that_are_shown() -> None:
+    """Of two launches, the standard error is hardly larger than on an idle machine, and the interval far wider."""
+    groups = sweep(1.0, 2)
+    groups = [
+        Group(
+            baseline=dataclasses.replace(group.baseline, launches=group.baseline.launches[:4]),
+            cells=[dataclasses.replace(cell, launches=cell.launches[:2]) for cell in group.cells[1:]],
+        )
+        for group in groups
+    ]
+    (fitted,), (idle,) = comparison.fit(groups), comparison.fit(groups, noise.IDLE)
+    widenings = noise.widening(groups, [fitted])
+    for name, found in widenings.items():
+        own, usual = fitted.effect(name, "baseline"), idle.effect(name, "baseline")
+        halves = [math.log(effect.ratio().high / effect.ratio().low) / 2 for effect in (own, usual)]
+        assert found == pytest.approx(halves[0] / halves[1])
+        assert found > 1.2 * own.error / usual.error
 
 
 def test_the_typical_widening_is_a_geometric_mean_of_the_named_cells() -> None:

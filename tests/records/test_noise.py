@@ -23,7 +23,7 @@ def fitted(share: float, launches: int, has_converged: bool) -> Any:
     )
 
 
-def said(widening: float, blocks: str = "abcd", share: float = 0.0, converged: bool = True, **lost: float) -> str:
+def said(widening: float, blocks: str = "abcdef", share: float = 0.0, converged: bool = True, **lost: float) -> str:
     launches = [made.launch(block, CELL, 500, **lost) for block in blocks]
     record = made.record(made.HALVE, *launches)
     rows = [row for row in assemble.rows({made.BASELINE: made.baseline(), made.HALVE: record}) if row.num_launches]
@@ -49,7 +49,7 @@ def test_what_the_noise_cost(widening: float, words: str) -> None:
 
 
 def test_of_few_launches_the_cost_is_that_of_not_knowing() -> None:
-    assert said(1.5, "abc") == (
+    assert said(1.5, "abcde") == (
         "So few launches do not tell how noisy the machine was: "
         "intervals are 1.5 times as wide as on one that is known to be idle."
     )
