@@ -248,6 +248,10 @@ class Task(Plugin, abc.ABC):
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Every metric by name with its unit; `metric_name` is among them."""
 
+    def metric(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """The ranked metric; a task overrides it whose other metrics take long."""
+        return self.metrics(outputs, targets)[self.metric_name]
+
     def chance(self, targets: Sequence[Any]) -> float | None:
         """The ranked metric that an answer which ignores the inputs may reach on these samples; None if unknown.
 

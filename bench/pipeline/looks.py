@@ -1,7 +1,8 @@
 """Verification that ends when it has decided: the samples of a split run in a drawn order until the loss is bounded.
 
 Every cell runs the same first samples, which show whether it is broken. Where some of their answers differ from the
-reference's, the metric is an estimate, and the cell runs more of them for a short while. A cell that matters goes on
+reference's, the metric is an estimate, and the cell runs more of them for a short while, or all where rounding changed
+it, so that the metric of a cell that loses nothing is that of the whole split in all digits. A cell that matters goes on
 until the bound on its loss is within the limit, or to the end of the split. Where no sample loses anything, that is
 after as many samples as the limit takes; where some do, only the whole split decides. The bound holds at all of these
 looks together, see `bench.records.metric_loss`.
@@ -113,9 +114,11 @@ def run(
         part = Part(rows=order[:num], **figures)
         judged = judging.judge(task, samples, outputs, expected, precision=precision, part=part)
         is_estimate = until.limit is None and isinstance(judged.lost, Lost) and judged.lost.points
-        if until.is_met(judged) and not (is_estimate and now_s < ends_s):
+        # By rounding alone: told in all digits as the whole split tells it.
+        differs = judged.fidelity == quality.CLOSE and judged.metrics != reference.metrics
+        if until.is_met(judged) and not differs and not (is_estimate and now_s < ends_s):
             return outputs, part, judged
-        most = 2 * num if is_estimate else _next(judged, num, len(order), until)
+        most = 2 * num if is_estimate and not differs else _next(judged, num, len(order), until)
 
 
 def _next(judged: Quality, num: int, total: int, until: Until) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -114,21 +114,29 @@ def _figures(
         return float(task.loss(outputs, targets)), _metrics(task, outputs, targets)
     targets = [targets[row] for row in part.rows]
     loss = _known(part.loss) + (float(task.loss(outputs, targets)) - float(task.loss(expected, targets)))
-    own, beside = _metrics(task, outputs, targets), _metrics(task, expected, targets)
-    if all(np.array_equal(outputs[name], right) for name, right in expected.items()):
-        own = beside = dict.fromkeys(own, 0.0)  # although a part may be too few samples for a metric, which is then NaN
-    changes = {name: value - beside[name] for name, value in own.items()}
-    for name, change in changes.items():
-        # It may be no mean over samples, as a score of rare classes is not.
-        if change != 0 and name != task.metric_name:
-            changes[name] = math.nan
+    changes = _changes(task, outputs, expected, targets, part.metrics)
     return loss, {name: _known(part.metrics.get(name)) + change for name, change in changes.items()}
+
+
+def _changes(
+    task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], names: Iterable[str]
+) -> dict[str, float]:
+    """By name, how far the metrics of some samples are from the reference's on them."""
+    if all(np.array_equal(outputs[name], right) for name, right in expected.items()):
+        return dict.fromkeys(names, 0.0)  # although a part may be too few samples for a metric, which is then NaN
+    ranked = task.metric_name
+    if (change := float(task.metric(outputs, targets)) - float(task.metric(expected, targets))) != 0:
+        # The others change, too, and may be no mean over samples, as a score of rare classes is not.
+        return {**dict.fromkeys(names, math.nan), ranked: change}
+    own, beside = _metrics(task, outputs, targets), _metrics(task, expected, targets)
+    changes = {name: value - beside[name] for name, value in own.items()}
+    return {name: change if change == 0 or name == ranked else math.nan for name, change in changes.items()}
 
 
 def _reference_metric(task: Task, expected: Arrays, targets: Sequence[Any], part: Part | None) -> float:
     if part is not None:
         return _known(part.metrics.get(task.metric_name))
-    return _metrics(task, expected, targets)[task.metric_name]
+    return float(task.metric(expected, targets))
 
 
 def _known(value: float | None) -> float:

@@ -79,7 +79,13 @@ class SuperResolution(Task):
 
         quality = self.module("image_quality")
         ssim = [quality.ssim(*pair) for pair in _judged(outputs, targets)]
-        return {"psnr_db": float(np.mean(self._psnr_db(outputs, targets))), "ssim": float(np.mean(ssim))}
+        return {"psnr_db": self.metric(outputs, targets), "ssim": float(np.mean(ssim))}
+
+    def metric(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        """PSNR in dB: the similarity takes twenty times as long."""
+        import numpy as np
+
+        return float(np.mean(self._psnr_db(outputs, targets)))
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
         """The PSNR of each photograph, in dB: a sample is a photograph, for parts of one depend on each other.
