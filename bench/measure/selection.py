@@ -28,8 +28,7 @@ SPENT = stats.ALPHA / 10
 LEAST_LAUNCHES = 2
 """Fewest launches, in blocks of their own, of a winner and of each of its rivals before a regret is claimed."""
 APART = 0.05
-"""A rival that was shown to be slower by more than this share needs no second launch; only a tolerance that is larger has
-such rivals."""
+"""A rival that was shown to be slower by this share needs no second launch; only larger tolerances have such rivals."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
