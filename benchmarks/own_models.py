@@ -3,8 +3,8 @@
 For each of the twenty models of `own_model_files.py`, in a folder and with a cache of its own, it types what the
 quickstart says: `bench run --model FILE` and `bench pick NAME`. A pick that ends in `winner` or `keep` has saved a
 deployment: its `run.py` is run as a program, and its `predict` is given inputs whose outputs are known from the
-framework that made the model. Where the pick ends in `none`, the commands that it prints are followed, those that
-measure first, until there is a decision.
+framework that made the model. Where the pick ends in `none`, the commands that it prints are followed until there is a
+decision: first the launches that it names, then the tolerance.
 
 FOLDER keeps what became of each model, and a model that is over is not tried again.
 """
@@ -131,9 +131,10 @@ def tried(name: str, folder: Path) -> Tried:
         steps = [step for step in advised(found.stdout) if shlex.join(step) not in followed]
         if not steps:
             break
-        followed.append(shlex.join(steps[0]))
-        found, _ = shell.type(steps[0])
-        found = found if steps[0][1] == "pick" else shell.type(pick)[0]
+        step = steps[-1 if followed else 0]  # the launches that it names, once, and then the tolerance
+        followed.append(shlex.join(step))
+        found, _ = shell.type(step)
+        found = found if step[1] == "pick" else shell.type(pick)[0]
     decision, cell, error, fault = outcome_of(found.stdout), "", None, ""
     if decision in DECISIONS:
         cell, error, fault = run_deployment(shell, folder / "results" / "picks" / name)

@@ -9,7 +9,7 @@ comparisons with one cell, whose errors have much in common: see `bench.measure.
 Bonferroni's correction.
 
 One launch says nothing of how far the launches of a cell differ. So no regret is claimed before the cell and the rivals
-that it is compared with have been launched in `LEAST_LAUNCHES` blocks each.
+that are near it have been launched in `LEAST_LAUNCHES` blocks each.
 
 Sources: Bechhofer 1954, doi 10.1214/aoms/1177728845 (indifference zone); Hsu 1984, doi 10.1214/aos/1176346732
 (comparisons with the best, and why one cell that the data did not choose needs no correction); Zrnic and Fithian 2024,
@@ -31,6 +31,8 @@ SPENT = stats.ALPHA / 10
 """Probability of error that goes into telling rivals from candidates that are far behind."""
 LEAST_LAUNCHES = 2
 """Fewest launches, in blocks of their own, of a winner and of each of its rivals before a regret is claimed."""
+APART = 0.05
+"""A rival that was shown to be slower by this share needs no second launch; only larger tolerances have such rivals."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,8 @@ class Selection:
         slower: those of the others that were shown to be slower than the first by more than `within`. That says more
             than to be no rival: the first candidate was chosen by the data, so it is a statement about pairs.
         regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
-            than the fastest of all candidates; infinite while it or one of the others has too few launches.
+            than the fastest of all candidates; infinite while it, or one of the others but those that are far slower
+            (`APART`), has too few launches.
         within: largest share by which a candidate may be slower and still count as equally good.
         alpha: probability of error of each comparison, on one side.
     """
@@ -123,10 +126,15 @@ def regret(fitted: Fitted, name: str, others: Sequence[str]) -> float:
 
 
 def _regret(fitted: Fitted, name: str, others: Sequence[str], alpha: float) -> float:
-    """The largest share by which a cell may be slower than the fastest of some others."""
-    if others and not is_known(fitted, name, *others):
+    """The largest share by which a cell may be slower than the fastest of some others.
+
+    It is not known while one of them has too few launches, but for those that were shown to be slower by `APART`.
+    """
+    most = {other: highest(fitted.effect(name, other), alpha) for other in others}
+    near = [other for other in others if most[other] > -math.log1p(APART)]
+    if others and not is_known(fitted, name, *near):
         return math.inf
-    return max([0.0, *(exp(highest(fitted.effect(name, other), alpha)) - 1 for other in others)])
+    return max([0.0, *(exp(value) - 1 for value in most.values())])
 
 
 def _num_plausible(fitted: Fitted, selected: str, others: Sequence[str], within: float = 0.0) -> int:

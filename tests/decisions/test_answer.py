@@ -144,6 +144,21 @@ def test_the_tolerance_that_is_advised_is_accepted(noise: float, num: int) -> No
     assert below.tolerance == found.tolerance, "the advice does not change with the tolerance"
 
 
+def test_a_tolerance_is_advised_beside_a_cell_behind_that_was_launched_once() -> None:
+    """It is not shown to be slower by as much as the tolerance, but to be slower, so it hides no faster cell."""
+    pair = [baseline(), cell("one", 0.5, noise=0.2), cell("other", 0.51, noise=-0.2)]
+    behind = cell("behind", 0.65)
+    once = dataclasses.replace(behind, launches=behind.launches[:1])
+    found = answer(*pair, once)
+    assert found.choice.outcome == "none"
+    assert found.tolerance is not None
+    assert found.tolerance == pytest.approx(answer(*pair).tolerance, abs=0.06)
+    again = answer(*pair, once, tolerance=found.tolerance)
+    assert again.choice.outcome == "winner"
+    assert again.choice.race is not None
+    assert once.cell.path in again.choice.race.rivals
+
+
 def test_a_none_names_a_command_even_where_no_tolerance_and_no_number_of_launches_would_decide() -> None:
     """Launches that differ by 90 % leave two cells, both far faster than the baseline: these are measured again."""
     found = answer(baseline(), cell("one", 0.05, noise=0.9), cell("other", 0.051, noise=-0.9))

@@ -94,6 +94,15 @@ def test_no_regret_is_claimed_of_or_beside_a_single_launch(single: str) -> None:
     assert all(math.isinf(regret) != is_claimed for regret in found.regrets.values())
 
 
+@pytest.mark.parametrize(("behind", "regret"), [(0.52, math.inf), (0.53, 0.0)])
+def test_a_rival_that_is_slower_by_five_percent_for_sure_may_have_a_single_launch(behind: float, regret: float) -> None:
+    """Only a tolerance above 5 % has such rivals; one that is 4 % slower has to be launched again."""
+    fitted = known.fitted({"fast": 0.5, "behind": behind}, 0.0001, launches={"behind": 1})
+    found = chosen(fitted, within=0.1)
+    assert found.rivals == ("behind",)
+    assert found.regrets["fast"] == regret
+
+
 def test_winner_without_rivals_has_no_regret_from_its_second_launch_on() -> None:
     for launches, regret in ((1, math.inf), (2, 0.0)):
         fitted = known.fitted({"fast": 0.5, "far": 0.9}, 0.0001, launches={"fast": launches, "far": 1})
