@@ -2,7 +2,7 @@
 
 Every cell runs the same first samples, which show whether it is broken. Where some of their answers differ from the
 reference's, the metric is an estimate, and the cell runs more of them for a short while, or all where rounding changed
-it, so that the metric of a cell that loses nothing is that of the whole split in all digits. A cell that matters goes on
+it and the rest takes little time: then its metric is that of the whole split in all digits. A cell that matters goes on
 until the bound on its loss is within the limit, or to the end of the split. Where no sample loses anything, that is
 after as many samples as the limit takes; where some do, only the whole split decides. The bound holds at all of these
 looks together, see `bench.records.metric_loss`.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.api import Arrays, Outputs, Samples, Task
@@ -30,6 +30,8 @@ FEWEST = 16
 GATE_S = 2.0
 ESTIMATE_S = 2.0
 """Time for samples of a cell that does not matter and whose answers differ."""
+ROUNDED_S = 10.0
+"""Most time for the rest of the samples of a cell whose metric differs by rounding alone."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,7 @@ def run(
     order = feeding.drawn(samples.num_samples)
     figures: dict[str, Any] = {"loss": reference.loss, "metrics": reference.metrics or {}}
     made: list[Arrays] = [] if begun is None else [begun]
+    num_begun = sum(len(next(iter(arrays.values()))) for arrays in made)
     most, num_looks = FEWEST, 0
     began_s = ends_s = time.monotonic()
     while True:
@@ -114,11 +117,16 @@ def run(
         part = Part(rows=order[:num], **figures)
         judged = judging.judge(task, samples, outputs, expected, precision=precision, part=part)
         is_estimate = until.limit is None and isinstance(judged.lost, Lost) and judged.lost.points
-        # By rounding alone: told in all digits as the whole split tells it.
-        differs = judged.fidelity == quality.CLOSE and judged.metrics != reference.metrics
-        if until.is_met(judged) and not differs and not (is_estimate and now_s < ends_s):
+        rest_s = (now_s - began_s) / max(1, num - num_begun) * (len(order) - num)
+        is_rounded = rest_s <= ROUNDED_S and _is_rounded(judged, figures["metrics"], task.metric_name)
+        if until.is_met(judged) and not is_rounded and not (is_estimate and now_s < ends_s):
             return outputs, part, judged
-        most = 2 * num if is_estimate and not differs else _next(judged, num, len(order), until)
+        most = 2 * num if is_estimate and not is_rounded else _next(judged, num, len(order), until)
+
+
+def _is_rounded(judged: Quality, metrics: Mapping[str, float | None], name: str) -> bool:
+    """Whether rounding alone changed the ranked metric."""
+    return judged.fidelity == quality.CLOSE and (judged.metrics or {}).get(name) != metrics.get(name)
 
 
 def _next(judged: Quality, num: int, total: int, until: Until) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,26 @@ def test_a_metric_that_is_an_estimate_gets_more_samples_for_a_while(
     runs, _, _, judged, _ = verified(Until(), wrong(right_rows(0, GATE)[0]))
     assert len(runs.rows) == num
     assert judged.is_whole == (num == NUM)
+
+
+def values(_: Task, outputs: Arrays, targets: Sequence[Any]) -> Points:
+    return Points(values=outputs["y"].astype(np.float64), score=1.0, most=1e9)
+
+
+@pytest.mark.parametrize(("each_s", "num"), [(0.001, NUM), (1.0, GATE)])
+def test_where_rounding_changed_the_metric_the_whole_split_tells_it(
+    each_s: float, num: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the rest of the samples would take long: the mean of the outputs has other last digits."""
+    clock = itertools.count()
+    monkeypatch.setattr(looks, "GATE_S", 100 * each_s)
+    monkeypatch.setattr(looks, "ESTIMATE_S", 0)
+    monkeypatch.setattr(looks.time, "monotonic", lambda: each_s * GATE / 4 * next(clock))
+    change = {
+        row: float(np.float32((row or 1e-3) * (-1 if row % 2 else 1)) * np.float32(1 + 1e-6)) for row in range(NUM)
+    }
+    runs, _, _, judged, _ = verified(Until(), change, metric_name="mean", points=values)
+    assert (judged.fidelity, len(runs.rows), judged.is_whole) == ("close", num, num == NUM)
 
 
 @pytest.mark.parametrize(("seconds", "num"), [(0.0, looks.FEWEST), (1.5, 2 * looks.FEWEST), (9.0, GATE)])
