@@ -34,6 +34,8 @@ from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
+SECOND_S = 10.0
+"""Time for the launches after the first in any case, but no more than the least share: one launch bounds no regret."""
 
 
 class Observer(Protocol):
@@ -293,9 +295,15 @@ class Sweep:
         """Time cells until no question is open or the time is up."""
         if self._options.whole_split:  # no wave has given them a first launch
             self._time(groups, self._goal(1.0))
-        self._time(groups, self._goal())
+        goal = self._goal()
+        budget_s, most_s = goal.budget_s, self._options.goal.budget_s
+        least_s = 0.0 if most_s is None else min(SECOND_S, LEAST_SHARE * most_s)
+        if budget_s is None or budget_s >= least_s:
+            self._time(groups, goal)
+        else:  # a block that is cut may leave its contenders with one launch
+            self._time(groups, dataclasses.replace(goal, budget_s=least_s), cut_blocks=False)
 
-    def _time(self, groups: Sequence[Group], goal: Goal) -> None:
+    def _time(self, groups: Sequence[Group], goal: Goal, *, cut_blocks: bool = True) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         method, blocks, began_s = self._options.method, self._place.blocks(), time.monotonic()
         # First launches are brief. Where preparing took all of the time, a block that is cut would leave no table.
@@ -306,7 +314,7 @@ class Sweep:
             goal,
             keep=self._keep,
             report=self._observer.progress,
-            cut_blocks=has_launches or self._options.whole_split,
+            cut_blocks=cut_blocks and (has_launches or self._options.whole_split),
             blocks=blocks,
         )
         self._measured_s += time.monotonic() - began_s

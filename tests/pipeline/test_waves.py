@@ -24,6 +24,7 @@ from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.pipeline import contenders, sweeps
+from bench.pipeline import sweep as module
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
@@ -240,6 +241,17 @@ def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
     swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, budget_s=600.0)
     assert answers == [False, True, True]
     assert all(record.launches for record in swept.records.values())
+
+
+@pytest.mark.parametrize(("second_s", "launches"), [(10.0, 2), (0.0, 1)])
+def test_contenders_have_a_second_launch_where_first_launches_took_all_of_the_time(
+    swept: Any, monkeypatch: pytest.MonkeyPatch, second_s: float, launches: int
+) -> None:
+    """A block takes 10 s of the fake clock, and each of the two waves has one."""
+    monkeypatch.setattr(module, "SECOND_S", second_s)
+    swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, budget_s=12.0)
+    counts = {name: len(record.launches) for name, record in swept.records.items()}
+    assert (counts["fast"], counts["near"], counts["slow"]) == (launches, launches, 1)
 
 
 def test_contenders_alone_are_verified_further_before_the_open_questions(swept: Any) -> None:
