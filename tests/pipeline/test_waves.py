@@ -248,6 +248,7 @@ def test_contenders_have_a_second_launch_where_first_launches_took_all_of_the_ti
     swept: Any, monkeypatch: pytest.MonkeyPatch, second_s: float, launches: int
 ) -> None:
     """A block takes 10 s of the fake clock, and each of the two waves has one."""
+    monkeypatch.setattr(module, "time", vars(rounds)["time"])
     monkeypatch.setattr(module, "SECOND_S", second_s)
     swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, budget_s=12.0)
     counts = {name: len(record.launches) for name, record in swept.records.items()}
