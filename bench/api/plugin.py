@@ -249,8 +249,16 @@ class Task(Plugin, abc.ABC):
         """Every metric by name with its unit; `metric_name` is among them."""
 
     def metric(self, outputs: Arrays, targets: Sequence[Any]) -> float:
-        """The ranked metric; a task overrides it whose other metrics take long."""
+        """The ranked metric; a task overrides it whose other metrics take long.
+
+        In a class that overrides `metrics` alone, it is that of these metrics.
+        """
         return self.metrics(outputs, targets)[self.metric_name]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "metrics" in vars(cls) and "metric" not in vars(cls):
+            cls.metric = Task.metric  # type: ignore[method-assign]
 
     def chance(self, targets: Sequence[Any]) -> float | None:
         """The ranked metric that an answer which ignores the inputs may reach on these samples; None if unknown.

@@ -22,6 +22,8 @@ class Goal:
         min_launches: fewest launches of a cell.
         max_launches: most launches of a cell.
         budget_s: seconds for all measuring; None is no limit.
+        second_s: seconds after the budget in which cells that may be the fastest and have one launch get another, for one
+            launch bounds no regret; a block that begins then is not cut.
         is_brief: whether the first launch of a cell is to tell no more than whether the cell may be the fastest.
     """
 
@@ -30,6 +32,7 @@ class Goal:
     min_launches: int = 1
     max_launches: int = 16
     budget_s: float | None = None
+    second_s: float = 0.0
     is_brief: bool = False
 
     def looks(self) -> tuple[int, ...]:

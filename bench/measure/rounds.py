@@ -23,6 +23,7 @@ from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger, note
 from bench.measure.questions import Contest, Question
+from bench.measure.selection import LEAST_LAUNCHES
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
 FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
@@ -208,14 +209,19 @@ class _Rounds:
             over: blocks that have ended, and whose launches are not among what is known.
         """
         while len(self._running) - len(over) < self._num_machines():
+            to_do = self._to_do()
+            if self._left_s() <= 0:
+                if self._left_s() <= -self._goal.second_s:
+                    return
+                to_do, self._plan = self._of_contenders(to_do), []
             if not self._plan:
-                self._plan = _plan(self._groups, self._to_do(), self._places.free_bytes())
+                self._plan = _plan(self._groups, to_do, self._places.free_bytes())
                 self._number += bool(self._plan)
                 self._num_first = self._num_first or len(self._plan)
-            if not self._plan or self._left_s() <= 0:
+            if not self._plan:
                 return
             index, block = self._plan.pop(0)
-            group, needs = self._groups[index], self._to_do().needs[index]
+            group, needs = self._groups[index], to_do.needs[index]
             # The blocks before this one may have answered what its cells were waiting for.
             wanted = [ledger for ledger in block if ledger.name in needs]
             if not wanted and not (group.baseline.name in needs and not block):
@@ -223,8 +229,19 @@ class _Rounds:
             names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
             begun = _Running(group=group, names=names, began_s=time.monotonic())
             subjects = [ledger.subject for ledger in wanted]
-            future = self._places.begin(group.baseline.subject, subjects, self._method_for(wanted), self._until)
+            is_owed = names & self._of_contenders(to_do).needs[index].keys() and self._goal.second_s > 0
+            until = (lambda: math.inf) if is_owed else self._until
+            future = self._places.begin(group.baseline.subject, subjects, self._method_for(wanted), until)
             self._running[future] = begun
+
+    def _of_contenders(self, standing: _Standing) -> _Standing:
+        """What is open for cells that may be the fastest and have one launch."""
+        needs = []
+        for group, of_group, asked in zip(self._groups, standing.needs, standing.questions, strict=True):
+            named = {name for question in asked if question.kind == questions.BEST for name in question.cells}
+            single = {ledger.name for ledger in group.ledgers if 0 < len(ledger.launches) < LEAST_LAUNCHES}
+            needs.append({name: need for name, need in of_group.items() if name in named & single})
+        return dataclasses.replace(standing, needs=needs)
 
     def _method_for(self, block: Sequence[Ledger]) -> Method:
         """How a block of this round is measured."""

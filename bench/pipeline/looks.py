@@ -30,7 +30,7 @@ FEWEST = 16
 GATE_S = 2.0
 ESTIMATE_S = 2.0
 """Time for samples of a cell that does not matter and whose answers differ."""
-ROUNDED_S = 10.0
+ROUNDED_S = 4.0
 """Most time for the rest of the samples of a cell whose metric differs by rounding alone."""
 
 

@@ -35,7 +35,7 @@ from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
 SECOND_S = 10.0
-"""Time for the launches after the first in any case, but no more than the least share: one launch bounds no regret."""
+"""Time beyond the budget, but no more than the least share of it, in which contenders get a second launch."""
 
 
 class Observer(Protocol):
@@ -295,15 +295,9 @@ class Sweep:
         """Time cells until no question is open or the time is up."""
         if self._options.whole_split:  # no wave has given them a first launch
             self._time(groups, self._goal(1.0))
-        goal = self._goal()
-        budget_s, most_s = goal.budget_s, self._options.goal.budget_s
-        least_s = 0.0 if most_s is None else min(SECOND_S, LEAST_SHARE * most_s)
-        if budget_s is None or budget_s >= least_s:
-            self._time(groups, goal)
-        else:  # a block that is cut may leave its contenders with one launch
-            self._time(groups, dataclasses.replace(goal, budget_s=least_s), cut_blocks=False)
+        self._time(groups, self._goal())
 
-    def _time(self, groups: Sequence[Group], goal: Goal, *, cut_blocks: bool = True) -> None:
+    def _time(self, groups: Sequence[Group], goal: Goal) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         method, blocks, began_s = self._options.method, self._place.blocks(), time.monotonic()
         # First launches are brief. Where preparing took all of the time, a block that is cut would leave no table.
@@ -314,7 +308,7 @@ class Sweep:
             goal,
             keep=self._keep,
             report=self._observer.progress,
-            cut_blocks=cut_blocks and (has_launches or self._options.whole_split),
+            cut_blocks=has_launches or self._options.whole_split,
             blocks=blocks,
         )
         self._measured_s += time.monotonic() - began_s
@@ -338,7 +332,10 @@ class Sweep:
         left_s = goal.budget_s - self._measured_s
         if ends_s is not None:
             left_s = min(left_s, max(LEAST_SHARE * goal.budget_s - self._measured_s, ends_s - time.monotonic()))
-        return dataclasses.replace(goal, budget_s=left_s if share is None else min(left_s, share * goal.budget_s))
+        if share is not None:
+            return dataclasses.replace(goal, budget_s=min(left_s, share * goal.budget_s))
+        second_s = min(SECOND_S, LEAST_SHARE * goal.budget_s)
+        return dataclasses.replace(goal, budget_s=max(0.0, left_s), second_s=second_s)
 
     def _keep(self, result: Result) -> None:
         """Store the result of a block; the baseline's launches first, for the others mean nothing without them."""

@@ -41,7 +41,7 @@ class Tuning(ByFidelity):
         labels = self._labels
         if labels is not None and len(labels) == len(targets):
             expected = {name: np.stack([target[name] for target in targets]) for name in targets[0]}
-            own, right = (float(self.of.metrics(arrays, labels)[self.of.metric_name]) for arrays in (outputs, expected))
+            own, right = (float(self.of.metric(arrays, labels)) for arrays in (outputs, expected))
             found[LOST[self.of.metric_loss_unit]] = float(self.of.metric_loss(own, right))
         return found
 

@@ -242,6 +242,7 @@ def test_goal_is_the_documented_one() -> None:
         "min_launches": 1,
         "max_launches": 16,
         "budget_s": None,
+        "second_s": 0.0,
         "is_brief": False,
     }
 

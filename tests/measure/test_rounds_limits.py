@@ -55,6 +55,38 @@ def test_only_first_launches_of_a_race_are_brief(bench: Bench) -> None:
     assert bench.brief == [True, False, False]
 
 
+@pytest.mark.parametrize(("second_s", "is_second"), [(5.0, True), (0.0, False)])
+def test_after_the_budget_contenders_get_a_second_launch_and_others_no_first(
+    bench: Bench, second_s: float, is_second: bool
+) -> None:
+    """A block takes all ten seconds; the two in front are expected to be, and so are in the first."""
+    bench.speeds = {"one": [500], "other": [501]}
+    cells = group("one", "other", *(f"v{number:02}" for number in range(20)), winners=("one", "other"))
+    for number, ledger in enumerate(cells.ledgers[1:]):
+        ledger.expected = 1.0 + number
+    bench.measure(cells, budget_s=10.0, second_s=second_s)
+    assert [sorted(block) for block in bench.blocks[1:]] == ([["one", "other"]] if is_second else [])
+
+
+@pytest.mark.parametrize(("budget_s", "expected"), [(41.0, [False, False]), (81.0, [False, False, True])])
+def test_a_second_launch_of_contenders_is_not_cut(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, budget_s: float, expected: list[bool]
+) -> None:
+    """A block takes 40 s: the second begins a second before the end, or the third, which is cut."""
+    answers = []
+    run = blocks.run_block
+
+    def ask(*arguments: Any, out_of_time: Callable[[], bool], **options: Any) -> Result:
+        bench.now += 30
+        answers.append(out_of_time())
+        return run(*arguments, out_of_time=out_of_time, **options)
+
+    monkeypatch.setattr(blocks, "run_block", ask)
+    bench.noisy = {"one", "other"}
+    bench.measure(group("one", "other", winners=("one", "other")), budget_s=budget_s, second_s=5.0)
+    assert answers == expected
+
+
 def test_no_budget_no_block(bench: Bench) -> None:
     bench.measure(group("a"), budget_s=-1.0)
     assert bench.blocks == []

@@ -225,7 +225,7 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
 def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
     swept: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each block takes longer than the time that is left."""
+    """Each block takes longer than the time that is left. Nor is the second launch of contenders cut."""
     answers: list[bool] = []
     run = blocks.run_block
 
@@ -239,7 +239,7 @@ def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
     monkeypatch.setattr(rounds, "time", clock)
     swept([["raw", "slow"], ["fast", "near"]], speeds=SPEEDS, budget_s=600.0)
-    assert answers == [False, True, True]
+    assert answers == [False, True, False]
     assert all(record.launches for record in swept.records.values())
 
 

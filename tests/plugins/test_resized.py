@@ -41,7 +41,7 @@ class Tokens(Task):
     def loss(self, outputs, targets):
         raise AssertionError("the task's own targets are not there")
 
-    metrics = points = loss
+    metrics = metric = points = loss
 """
 
 
@@ -71,6 +71,7 @@ def test_fidelity_judges(batched: bool) -> None:
     assert (task.name, task.metric_name, task.higher_is_better) == ("tokens@tokens=6", "snr_db", True)
     outputs = {"y": np.array([[3.0, 4.0]])}
     assert task.metrics(outputs, [{"y": np.array([3.0, 4.0])}]) == {"snr_db": 120.0}
+    assert task.metric(outputs, [{"y": np.array([3.0, 4.0])}]) == 120.0, "although its class has a metric of its own"
     assert task.points(outputs, [{"y": np.array([3.0, 4.0])}]) == "it is judged by fidelity alone"
     assert task.metric_loss(40.0, 120.0) == pytest.approx(0.01)
     assert catalog.task("tokens").metric_name == "errors"
