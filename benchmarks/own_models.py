@@ -37,6 +37,8 @@ differ by some per cent, and a deployment of another model differs by about 1.""
 MOST_STEPS = 3
 """Most commands that are followed from a `none`."""
 LIMIT_S = 600
+PATIENCE_S, PAUSE_S = 600, 10
+"""How long a command is tried while another `bench` has the machine, and the pause between."""
 LOCKED = "another `bench` prepares or measures on this machine"
 
 
@@ -76,9 +78,14 @@ class Shell:
     folder: Path
 
     def type(self, command: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], float]:
-        """Run a command, again where another `bench` measured; returns it with the seconds that it took."""
+        """Run a command, again after a pause where another `bench` measured; returns it with the seconds that it took.
+
+        After `PATIENCE_S` the command ends as it did.
+        """
+        end = time.monotonic() + PATIENCE_S
         done, taken_s = self._once(command)
-        while done.returncode != 0 and LOCKED in done.stderr:
+        while done.returncode != 0 and LOCKED in done.stderr and time.monotonic() + PAUSE_S < end:
+            time.sleep(PAUSE_S)
             done, taken_s = self._once(command)
         return done, taken_s
 
@@ -106,8 +113,8 @@ def outcome_of(printed: str) -> str:
 
 def advised(printed: str) -> list[list[str]]:
     """The commands that a pick names below a `none`, those that measure first."""
-    _, _, below = printed.partition("  to decide:\n")
-    commands = [shlex.split(line, comments=True) for line in below.splitlines() if line.startswith("    bench ")]
+    lines = printed.splitlines() if outcome_of(printed) == "none" else []
+    commands = [shlex.split(line) for line in lines if line.startswith("    bench ")]
     return sorted(commands, key=lambda command: command[1] != "run")
 
 
@@ -200,14 +207,16 @@ def shortened(command: str) -> str:
 
 
 def summary(found: Sequence[Tried]) -> str:
-    """How many models end in a decision, and how many of the saved deployments run."""
-    counts = collections.Counter(one.outcome for one in found)
+    """How many models end in a decision, by their first pick; how many do not; and how many saved deployments run."""
     decided = [one for one in found if one.decision]
+    counts = collections.Counter(one.outcome for one in decided)
     running = [one for one in decided if not one.fault]
-    ended = len(decided)
+    left = [one.outcome or "no outcome" for one in found if not one.decision]
+    beside = ", ".join(f"{number} {what}" for what, number in sorted(collections.Counter(left).items()))
     return (
-        f"{ended} of {len(found)} end in an outcome: {counts['winner']} winner, {counts['keep']} keep, "
-        f"{counts['none']} none; {len(running)} of {len(decided)} deployments run"
+        f"{len(decided)} of {len(found)} end in a decision: {counts['winner']} winner, {counts['keep']} keep, "
+        f"{counts['none']} none that leads to one; without a decision: {beside or 0}; "
+        f"{len(running)} of {len(decided)} deployments run"
     )
 
 

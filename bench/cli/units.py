@@ -8,6 +8,7 @@ from bench.api.errors import InputError
 from bench.api.loss_units import DB, SHARE, AllowedLoss, Unit
 
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+DECIBELS = re.compile(r"(\d+(?:\.\d+)?)\s*dB", re.IGNORECASE)
 SECONDS = {"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -87,7 +88,7 @@ def allowed_loss(text: str) -> AllowedLoss:
 
 
 def _decibels(text: str) -> float:
-    found = AMOUNT.fullmatch(text)
+    found = DECIBELS.fullmatch(text)
     if found is None:
         raise InputError(f"not a number of decibels: {text!r}; write 0.1dB")
     return float(found[1])

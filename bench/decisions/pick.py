@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from bench.api import sized
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.decisions import constraints as limiting
 from bench.decisions import standing as standings
 from bench.decisions import twins
@@ -29,9 +30,10 @@ from bench.records.rows import Row
 
 WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
-NOISE = (WITHIN, 0.01, 0.05, 0.001)
-"""Differences that count as none on the front: shares of the latency, of the size of the file and of the memory, and of
-the metric that is lost."""
+NOISE = (WITHIN, 0.01, 0.05)
+"""Differences that count as none on the front: shares of the latency, of the size of the file and of the memory."""
+LOSS_NOISE = AllowedLoss(share=0.001, db=0.01)
+"""Differences of what is lost of the metric that count as none there."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,8 @@ class Choice(Standing):
     """The outcome for one request, with what is to be told about it.
 
     Attributes:
-        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE`; twins
-            of the leading row count as equally fast.
+        front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE` and
+            `LOSS_NOISE`; twins of the leading row count as equally fast.
         twins: paths of the cells that are one deployment with the leading row, or its twins and contenders; see
             `bench.decisions.twins`.
         over_baseline: a winner's ratio to the baseline, with an interval that holds although the row was selected;
@@ -195,9 +197,10 @@ def _front(rows: Sequence[Row], first: Row, alike: Sequence[str]) -> tuple[Row, 
         return tuple(math.inf if value is None else value for value in values)
 
     def covers(one: Row, other: Row) -> bool:
-        pairs = zip(figures(one), figures(other), NOISE, strict=True)
-        *shares, (own_loss, other_loss, noise) = pairs
-        return own_loss <= other_loss + noise and all(own <= its * (1 + share) for own, its, share in shares)
+        *own, own_loss = figures(one)
+        *its, its_loss = figures(other)
+        keeps = own_loss <= its_loss + LOSS_NOISE.of(first.metric_loss_unit)
+        return keeps and all(mine <= beside * (1 + share) for mine, beside, share in zip(own, its, NOISE, strict=True))
 
     ordered = sorted(rows, key=lambda row: row is not first)
     found = {ordered[index].cell for index in uncovered(ordered, covers)}

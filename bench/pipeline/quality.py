@@ -10,8 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from bench.api import Arrays, Points, Samples, Task
+from bench.api.errors import PluginError
 from bench.api.fidelity import pieces
-from bench.api.loss_units import SHARE
+from bench.api.loss_units import DB, SHARE
 from bench.graphs.deferred import np
 from bench.pipeline import feeding
 from bench.records import metric_loss
@@ -63,6 +64,9 @@ def judge(
     Returns:
         The fidelity with its reason, the loss, the metrics and the errors; the fields about the run are left empty.
         Of a part, `broken` with metrics says no more than that the whole split may be so.
+
+    Raises:
+        PluginError: the task's loss is in dB, and its points have another score than 1.
     """
     whole = outputs if expected is None else expected
     targets = _rows(whole, samples.num_samples) if samples.targets is None else samples.targets
@@ -173,9 +177,17 @@ def _lost(
         targets: of the split.
         part: the samples that ran; None for all.
         in_order: see `judge`.
+
+    Raises:
+        PluginError: see `judge`.
     """
     if isinstance(right, str):
         return right
+    if task.metric_loss_unit == DB and right.score != 1:
+        raise PluginError(
+            f"{task.path}: points() has the score {right.score:g}; of a task whose metric_loss_unit is {DB!r} it must "
+            "be 1, or what is lost would be told as a share of it"
+        )
     if part is None:
         own = task.points(outputs, targets)
     else:  # points are over the whole split: of a sample that has not run, no difference is known

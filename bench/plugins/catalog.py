@@ -14,6 +14,8 @@ from bench.api.loading import _load_module, find, load_module, path_of
 from bench.plugins import generating, resized, tuning
 
 P = TypeVar("P", bound=Plugin)
+RENAMED = {"relative_loss": "metric_loss"}
+"""Methods of a task that had another name: a task that still defines one would be judged without it."""
 
 
 @functools.cache
@@ -27,6 +29,9 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     if inspect.isabstract(classes[0]):
         missing = ", ".join(sorted(getattr(classes[0], "__abstractmethods__", ())))
         raise PluginError(f"{path}: {classes[0].__name__} does not define {missing}")
+    for old, new in RENAMED.items():
+        if issubclass(classes[0], Task) and hasattr(classes[0], old):
+            raise PluginError(f"{path}: {classes[0].__name__} defines {old}, which nothing calls: it is {new} now")
     with contained(path, classes[0].__name__):
         return classes[0](name=name, path=path)
 

@@ -161,28 +161,35 @@ def sizes(cell: str) -> str:
     return f"its file takes guessed sizes alone, which `bench run --model` with {dims} asks for"
 
 
-def missing(answer: Answer, command: str, option: str) -> Iterator[str]:
+def missing(answer: Answer, command: str, option: str) -> Iterator[tuple[str, str]]:
     """The commands that would find a winner: one that takes a larger tolerance, and launches that would decide.
 
-    Where neither is known to, the launches that there are differ too much, and the command measures them anew. What is
-    to be said of a command stands behind it as a comment of the shell's, so that a line can be copied.
+    Where neither is known to, the launches that there are differ too much, and the command measures them anew.
 
     Args:
         answer: an answer whose outcome is no winner.
         command: the command that gave it, without its tolerance.
         option: the option of the folder of results.
+
+    Yields:
+        What a command is for, such as `to decide`, and the command, to be shown on a line of its own: a comment behind
+        it would be an argument to zsh.
     """
     choice = answer.choice
     if answer.tolerance is not None:
         share = f"{100 * answer.tolerance:g}"
-        yield f"{command} --tolerance {share}%{option}  # takes one that is at most {share} % slower than the fastest"
+        yield (
+            f"to take one that is at most {share} % slower than the fastest",
+            f"{command} --tolerance {share}%{option}",
+        )
     if choice.further is None:
         return
     cells = shlex.join(choice.further.cells)
     if choice.further.launches is not None:
-        yield f"bench run {cells} --launches {choice.further.launches}{option}"
+        purpose = "to find a winner" if choice.outcome == KEEP else "to decide"
+        yield purpose, f"bench run {cells} --launches {choice.further.launches}{option}"
     else:
-        yield f"bench run {cells} --force{option}  # measures again, at a quieter hour: {NOT_BY_LAUNCHES}"
+        yield f"to measure again, at a quieter hour ({NOT_BY_LAUNCHES})", f"bench run {cells} --force{option}"
 
 
 def results_option(results: Path) -> str:

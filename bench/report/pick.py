@@ -87,9 +87,9 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         sizes: the sizes that the file of the shipped cell takes, where it takes these alone; else empty.
     """
     choice = answer.choice
-    commands: list[str] = []
+    commands: list[tuple[str, str]] = []
     if choice.lacking is not None:
-        commands = [f"bench show {shlex.quote(choice.group.task)}{option}"]
+        commands = [("to see why", f"bench show {shlex.quote(choice.group.task)}{option}")]
     elif choice.outcome != WINNER:
         commands = [*outcome.missing(answer, command, option)]
     return fill(

@@ -38,6 +38,8 @@ def test_limits_have_units_and_what_is_not_named_its_default(text: str, share: f
         ("0.1dB,0.2dB", "two limits in one unit"),
         ("dB", "not a number of decibels: 'dB'; write 0.1dB"),
         ("-1dB", "not a number of decibels"),
+        ("0.1mdB", "not a number of decibels: '0.1mdB'; write 0.1dB"),
+        ("5xdB", "not a number of decibels: '5xdB'"),
         ("nandB", "not a number of decibels"),
         ("0.1dB,", "not a share: ''"),
         ("150%", "not a share between 0 and 100 %"),

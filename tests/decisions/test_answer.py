@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -163,9 +164,10 @@ def test_a_none_names_a_command_even_where_no_tolerance_and_no_number_of_launche
     """Launches that differ by 90 % leave two cells, both far faster than the baseline: these are measured again."""
     found = answer(baseline(), cell("one", 0.05, noise=0.9), cell("other", 0.051, noise=-0.9))
     assert (found.choice.outcome, found.tolerance) == ("none", None)
-    (line,) = outcome.missing(found, "bench pick toy", " --results r")
+    ((purpose, line),) = outcome.missing(found, "bench pick toy", " --results r")
+    assert purpose.startswith("to measure again, at a quieter hour (launches alone would not decide soon, for they ")
     cells = [BASE.replace("raw", name) for name in ("one", "other")]
-    assert shlex.split(line, comments=True) == ["bench", "run", *cells, "--force", "--results", "r"]
+    assert shlex.split(line) == ["bench", "run", *cells, "--force", "--results", "r"]
 
 
 def test_the_search_for_a_tolerance_computes_only_the_outcomes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,8 +287,12 @@ def test_a_command_that_is_advised_repeats_the_options(
     monkeypatch.setattr(folder, "read", lambda *_, **__: found)
     code, printed = run(capsys, monkeypatch, "pick", "toy", "--max-metric-drop", "2%", "--threads", "1")
     assert code == 1
-    (advised,) = [line.split("  # takes one")[0].strip() for line in printed.splitlines() if " takes one" in line]
-    assert advised.startswith("bench pick toy --max-metric-drop 2% --threads 1 --tolerance ")
+    lines = printed.splitlines()
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("  to take one that is at most ")]
+    assert lines[place].endswith(" % slower than the fastest:")
+    assert [line for line in lines if "#" in line] == [], "zsh takes a comment behind a command for arguments"
+    advised = lines[place + 1].strip()
+    assert re.fullmatch(r"bench pick toy --max-metric-drop 2% --threads 1 --tolerance [\d.]+%", advised)
     monkeypatch.setattr(deployment, "save", lambda *_, **__: [Path("run.py")])
     code, printed = run(capsys, monkeypatch, *advised.split()[1:])
     assert not code

@@ -172,6 +172,16 @@ def test_a_loss_in_db_is_held_against_the_limit_in_db() -> None:
     )
 
 
+def test_cells_within_a_hundredth_of_a_db_have_one_place_on_the_front() -> None:
+    """A loss of 0.008 dB more is noise, so the slower cell is off the front; 0.012 dB is none, nor 0.8 % of a score."""
+    slow = sharp("slow", 0.5, *[0.02] * 64)
+    within, beyond = (choose(slow, sharp("fast", 0.3, *[lost] * 64)) for lost in (0.028, 0.032))
+    assert [row.variant for row in within.front] == ["fast"]
+    assert [row.variant for row in beyond.front] == ["fast", "slow"]
+    share = choose(cell("slow", 0.5, lost=0.02), cell("fast", 0.3, lost=0.028))
+    assert [row.variant for row in share.front] == ["fast", "slow"]
+
+
 def test_what_lacks_is_told_in_db() -> None:
     lossy = dataclasses.replace(made.baseline(BASE, **BLOCKS), quality=sharp("raw", 1.0, *[0.2] * 64).quality)
     lossy = made.replaced_quality(lossy, reference="another/null/native/raw/null/cpu/b1t1")

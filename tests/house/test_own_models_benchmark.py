@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 NONE = """none: 2 cells may be the fastest, and none is sure to be at most 5 % slower than the others:
     m/a
     m/b
+  to take one that is at most 13 % slower than the fastest:
+    bench pick m --tolerance 13%
   to decide:
-    bench pick m --tolerance 13%  # takes one that is at most 13 % slower than the fastest
     bench run m/a 'm/b c' --launches 10
 """
 
@@ -36,12 +37,12 @@ def test_the_outcome_of_a_run_and_of_a_pick_is_read(script: Any) -> None:
     assert script.outcome_of("bench: cannot use m.onnx: no input\n") == ""
 
 
-def test_commands_that_measure_are_followed_first_and_words_behind_them_are_no_options(script: Any) -> None:
+def test_commands_that_measure_are_followed_first_and_only_below_a_none(script: Any) -> None:
     assert script.advised(NONE) == [
         ["bench", "run", "m/a", "m/b c", "--launches", "10"],
         ["bench", "pick", "m", "--tolerance", "13%"],
     ]
-    assert script.advised(NONE.replace("to decide", "to find a winner")) == []
+    assert script.advised(NONE.replace("none: ", "keep: ")) == []
     assert script.shortened("bench run m/a 'm/b c' --launches 10") == "bench run --launches 10"
 
 
@@ -55,11 +56,42 @@ def test_a_none_counts_as_an_outcome_where_what_it_names_leads_to_a_decision(scr
     lost = ended(script, "none", decision="", cell="", error=None, fault="it names no command")
     broken = ended(script, "winner", fault="run.py: no module")
     found = [ended(script, "winner"), ended(script, "keep"), led, lost, broken]
-    assert script.summary(found) == ("4 of 5 end in an outcome: 2 winner, 1 keep, 2 none; 3 of 4 deployments run")
+    assert script.summary(found) == (
+        "4 of 5 end in a decision: 2 winner, 1 keep, 1 none that leads to one; without a decision: 1 none; "
+        "3 of 4 deployments run"
+    )
     rows = script.table(found).splitlines()
     assert rows[4].endswith("| 30 | none | winner after `bench run --launches 10` | c | 0.2 % |")
     assert rows[5].endswith("| 30 | none | it names no command |  |  |")
     assert "| winner (run.py: no module) |" in rows[6]
+
+
+def test_a_summary_without_undecided_models_says_so(script: Any) -> None:
+    assert script.summary([ended(script, "keep")]) == (
+        "1 of 1 end in a decision: 0 winner, 1 keep, 0 none that leads to one; without a decision: 0; "
+        "1 of 1 deployments run"
+    )
+
+
+@pytest.mark.parametrize(("num_locked", "num_tries"), [(3, 4), (10_000, 60)])
+def test_a_command_waits_for_another_bench_and_not_for_ever(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, num_locked: int, num_tries: int
+) -> None:
+    """It pauses for 10 s between tries, 600 s in all, by a clock that goes on only in the pauses."""
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr(script, "time", clock)
+    tries: list[int] = []
+
+    def once(shell: Any, command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
+        tries.append(1)
+        is_locked = len(tries) <= num_locked
+        return subprocess.CompletedProcess(command, int(is_locked), "", script.LOCKED if is_locked else ""), 2.0
+
+    monkeypatch.setattr(script.Shell, "_once", once)
+    done, taken_s = script.Shell(folder=tmp_path).type(["bench", "run"])
+    assert (len(tries), pauses) == (num_tries, [10] * (num_tries - 1))
+    assert (done.returncode, taken_s) == (int(num_locked >= num_tries), 2.0)
 
 
 def test_every_model_says_what_it_is(script: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from msgspec import UNSET
 
 from bench.api import Points, Samples, Task, TensorSpec, fidelity
+from bench.api.errors import PluginError
 from bench.api.fidelity import FidelityTask
 from bench.pipeline import quality
 from bench.pipeline.quality import Part
@@ -235,6 +237,21 @@ def test_a_loss_in_db_is_a_difference_of_the_metric() -> None:
     assert found.lost.points == ((1, pytest.approx(4.0, rel=1e-5)),)
     assert found.lost.mean == pytest.approx(1.0, rel=1e-5)
     assert found.loss_bound == found.lost.high() > 1.0
+
+
+def test_points_in_db_are_no_share_of_a_score() -> None:
+    """With the score of 100, a loss of 1 dB in the mean would be told as 0.01."""
+
+    class Divided(InDecibels):
+        def points(self, outputs: Mapping[str, np.ndarray], targets: Sequence[Any]) -> Points | str:
+            found = super().points(outputs, targets)
+            assert isinstance(found, Points)
+            return dataclasses.replace(found, score=100.0)
+
+    said = r"sharp/task\.py: points\(\) has the score 100; .* metric_loss_unit is 'dB' it must be 1"
+    for y in (off_by(0.12), EXPECTED["y"].copy()):
+        with pytest.raises(PluginError, match=said):
+            judge(y, Divided(name="sharp", path=Path("sharp/task.py")))
 
 
 def test_a_share_needs_no_unit_and_what_follows_from_the_metric_no_convention() -> None:

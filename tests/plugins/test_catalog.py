@@ -32,6 +32,15 @@ class Mine(Variant):
     def apply(self, source, target, *, option, task):
         return {{}}
 """
+OTHER_LOSS = """
+from bench.api import Task
+
+class Other(Task):
+    build = samples = loss = metrics = None
+
+    def {method}(self, metric, reference):
+        return 0.25
+"""
 
 
 def put(folder: Path, file: str, text: str) -> Path:
@@ -97,6 +106,18 @@ def test_file_that_breaks_the_rules(plugin_folder: Path, text: str, expected: st
     with pytest.raises(PluginError, match=expected) as raised:
         catalog.runtime("odd")
     assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize("method", ["relative_loss", "metric_loss"])
+def test_a_task_that_defines_the_old_name_of_a_method_is_refused(plugin_folder: Path, method: str) -> None:
+    path = put(plugin_folder, "models/other/task.py", OTHER_LOSS.format(method=method))
+    if method == "metric_loss":
+        assert catalog.task("other").metric_loss(1.0, 2.0) == 0.25
+        return
+    with pytest.raises(PluginError) as raised:
+        catalog.task("other")
+    said = f"{path}: Other defines relative_loss, which nothing calls: it is metric_loss now"
+    assert str(raised.value) == said
 
 
 def test_classes_that_a_file_imports_do_not_count(plugin_folder: Path) -> None:

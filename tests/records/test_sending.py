@@ -49,6 +49,7 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
             reason=f"{HOME}/x.py is wrong",
             warning=f"see {HOME}/log.txt",
             lost="no targets",
+            convention=f"as {HOME}/task.py says",
             repeated=f"8 are stored again: {HOME}/a as b",
         ),
     )
@@ -61,6 +62,7 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
     assert failure["reason"] == "prepare: cannot open .../m.onnx on <name>"
     assert failure["detail"] == 'Traceback:\n  File ".../m.py", line 3, in f\n  File "site-packages/a/b.py"'
     assert (quality["reason"], quality["warning"]) == (".../x.py is wrong", "see .../log.txt")
+    assert quality["convention"] == "as .../task.py says"
     assert quality["repeated"] == "8 are stored again: .../a as b"
 
 
