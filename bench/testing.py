@@ -192,4 +192,5 @@ def _told(outcome: Outcome) -> dict[str, Any]:
         "fidelity": outcome.quality.fidelity,
         "max_abs_error": outcome.quality.max_abs_error,
         "metric_loss": outcome.quality.metric_loss,
+        "metric_loss_unit": outcome.quality.loss_unit,
     }

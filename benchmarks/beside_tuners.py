@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.api import Task
+from bench.api import Task, loss_units
 from bench.api.cell import Cell
+from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.api.sized import confirming_of
 from bench.measure.limits import Limits
 from bench.pipeline import prepare
@@ -33,11 +34,12 @@ from bench.plugins import catalog
 from bench.plugins.engines.archive import pack
 from bench.plugins.engines.calibration import num_calibration
 from bench.records import folder
+from bench.records.rows import Row
 
 BENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
 HERE = Path(__file__).resolve().parent
 TASKS = ("crnn", "albert", "super_resolution")
-MOST_DROP = 0.01
+ALLOWED = AllowedLoss()
 VARIANT = '''
 import os
 from pathlib import Path
@@ -124,7 +126,9 @@ def tune(name: str, task: Task, python: Path, place: Path) -> dict[str, Any]:
     for old in (target, made):
         old.unlink(missing_ok=True)
     model = _unpacked(artifact, made.parent / "source") if tuner.runtime == "openvino" else artifact
-    command: list[str | Path] = [python, HERE / "tuners" / f"{name}.py", model, data, made, str(MOST_DROP)]
+    unit = task.metric_loss_unit
+    limit = (f"{ALLOWED.of(unit):g}", "absolute" if unit == DB else "relative")
+    command: list[str | Path] = [python, HERE / "tuners" / f"{name}.py", model, data, made, *limit]
     began_s, asked_about = time.monotonic(), 0
     log = made.parent / "log"
     with (
@@ -194,7 +198,7 @@ def main() -> int:
     failed: dict[str, list[str]] = {name: [] for name in TUNERS}
     for task_name in given.tasks:
         (variants / "tuned.py").unlink(missing_ok=True)  # no part of the fixed matrix
-        drop = f"{100 * MOST_DROP:g}%"
+        drop = ALLOWED.option(SHARE, DB)
         done = bench(
             place, "search", task_name, "--max-metric-drop", drop, "--budget", given.budget, "--results", results
         )
@@ -241,10 +245,10 @@ def _is_better(
     between = stored.measurements.between(*paths)
     finalists = len({path for path in stored.records if path.startswith(f"{task}~confirming/")} - {*held_out})
     searches = sum(1 for path in stored.records if path.startswith(f"{task}~tuning/"))
-    losses = [(rows[path].metric_loss or 0, rows[path].metric_loss_high or 0) for path in held_out]
+    judged = [rows[path] for path in held_out]
     shown = [
-        f"{label} loses {100 * lost:.2f} % (at most {100 * most:.2f} %)"
-        for label, (lost, most) in zip(("the search", name), losses, strict=True)
+        f"{label} loses {_loss(row.metric_loss, row)} (at most {_loss(row.metric_loss_high, row)})"
+        for label, row in zip(("the search", name), judged, strict=True)
     ]
     ratio = None if between is None else between.ratio
     print(f"{task}, {name}: latency of the search's over the tuner's {ratio or 'unknown'}; {'; '.join(shown)}")
@@ -255,8 +259,12 @@ def _is_better(
         f"  {evaluated}; the search: {searches} on tuning samples, {finalists} more on all held-out samples, "
         f"{few} a third of the tuner's"
     )
-    keeps, tuned_keeps = (most <= MOST_DROP for _, most in losses)
+    keeps, tuned_keeps = ((row.metric_loss_high or 0) <= ALLOWED.of(row.metric_loss_unit) for row in judged)
     return keeps and (not tuned_keeps or (ratio is not None and ratio.high < 1))
+
+
+def _loss(value: float | None, row: Row) -> str:
+    return loss_units.text(value or 0, row.metric_loss_unit, digits=3)
 
 
 if __name__ == "__main__":

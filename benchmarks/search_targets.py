@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.decisions.search import kept
 from bench.measure import machine
 from bench.records import folder, machines
@@ -26,7 +27,6 @@ from bench.records.folder import Results
 from bench.records.rows import Row
 
 BENCH = (sys.executable, "-P", "-c", "from bench.cli.main import main; main()")
-MOST_DROP = 0.01
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def bench(*arguments: str) -> str:
 def reached(target: Target, results: Path, budget: str) -> Iterator[str]:
     """Search, and yield the lines of a section."""
     began_s = time.monotonic()
-    drop = f"{100 * MOST_DROP:g}%"
+    drop = AllowedLoss().option(SHARE, DB)
     place = ("--results", str(results))
     told = bench(
         "search", target.task, "--objective", target.objective, "--max-metric-drop", drop, "--budget", budget, *place

@@ -32,6 +32,8 @@ TAILS = {"latency_p90_ns": 90.0, "latency_p99_ns": 99.0}
 PHASES = ("load", "first_inference", "steady")
 EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
+NO_WORSE = "no sample loses more than the largest loss that was measured"
+"""What the bound takes for granted where a sample lost more than its task takes to be the most."""
 
 
 def rows(
@@ -211,9 +213,15 @@ def _bound(path: str, quality: Quality, reference: Quality | None) -> dict[str, 
     if quality.loses_nothing(path, reference.precision if reference else None):
         return {"metric_loss_high": 0.0}
     if isinstance(quality.lost, Lost):
-        convention = None if quality.convention is msgspec.UNSET else quality.convention
-        return {"metric_loss_high": quality.lost.high(), "convention": convention}
+        return {"metric_loss_high": quality.lost.high(), "convention": _convention(quality, quality.lost)}
     return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}
+
+
+def _convention(quality: Quality, lost: Lost) -> str | None:
+    """What the bound takes for granted: the task's convention, or what is left of it where a sample lost more."""
+    if quality.convention is msgspec.UNSET:
+        return None
+    return quality.convention if lost.largest <= lost.most else NO_WORSE
 
 
 def _placement(placed: Mapping[str, Placed] | None) -> str | None:

@@ -78,6 +78,11 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return sum(points for _, points in self.points) / self.num_samples / self.score
 
     @property
+    def largest(self) -> float:
+        """The most points that one of these samples loses; 0 where none loses any."""
+        return max((points for _, points in self.points), default=0.0)
+
+    @property
     def is_part(self) -> bool:
         """Whether these are some of the samples of a split, whose others did not run."""
         return self.of is not msgspec.UNSET and self.num_samples < self.of

@@ -106,6 +106,8 @@ def _type(field: Mapping[str, Any]) -> str:
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
+    if "enum" in field:
+        return " or ".join(map(str, field["enum"]))
     text = str(field.get("type", "anything"))
     if "prefixItems" in field:
         return f"array of {' and '.join(map(_type, field['prefixItems']))}"

@@ -25,7 +25,8 @@ LEAST_METRIC, LEAST_SIZE, LEAST_MEMORY = 1e-6, 1e-3, 0.05
 """Smallest relative differences of a metric, of a file's size and of memory that are shown as changes."""
 SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
-    *("metric", "metric_name", "metric_loss", "metric_loss_high", "size_bytes", "peak_rss_bytes"),
+    *("metric", "metric_name", "metric_loss", "metric_loss_high", "metric_loss_unit"),
+    *("size_bytes", "peak_rss_bytes"),
 )
 
 

@@ -1,7 +1,8 @@
 """What the tuners of this folder share: samples in, and the score of answers from the process that started them.
 
-A tuner runs in an environment of its own, without this project. `python TUNER MODEL DATA TARGET MOST_DROP` tunes the
-model with the samples of DATA, an .npz file of the inputs as `calibrate_<name>` and `tune_<name>`, and writes TARGET.
+A tuner runs in an environment of its own, without this project. `python TUNER MODEL DATA TARGET MOST_DROP
+DROP_TYPE` tunes the model with the samples of DATA, an .npz file of the inputs as `calibrate_<name>` and `tune_<name>`,
+and writes TARGET; the drop is `relative` to the score, or `absolute` where the score is in dB.
 For each evaluation it writes the outputs to a file, prints its path, and reads the score from its standard input.
 """
 
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-MODEL, DATA, TARGET, MOST_DROP = Path(sys.argv[1]), np.load(sys.argv[2]), Path(sys.argv[3]), float(sys.argv[4])
+MODEL, DATA, TARGET = Path(sys.argv[1]), np.load(sys.argv[2]), Path(sys.argv[3])
+MOST_DROP, DROP_TYPE = float(sys.argv[4]), sys.argv[5]
 FOLDER = Path(tempfile.mkdtemp())
 
 

@@ -27,7 +27,7 @@ def evaluate(model):
 
 settings = PostTrainingQuantConfig(
     approach="auto",
-    accuracy_criterion=AccuracyCriterion(tolerable_loss=asking.MOST_DROP),
+    accuracy_criterion=AccuracyCriterion(criterion=asking.DROP_TYPE, tolerable_loss=asking.MOST_DROP),
     tuning_criterion=TuningCriterion(max_trials=MOST_TRIALS, timeout=0),
 )
 found = quantization.fit(str(asking.MODEL), settings, calib_dataloader=Loader(), eval_func=evaluate)

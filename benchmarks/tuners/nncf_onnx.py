@@ -22,6 +22,6 @@ found = nncf.quantize_with_accuracy_control(
     validation_dataset=nncf.Dataset(list(range(len(tuning))), lambda row: tuning[row]),
     validation_fn=evaluate,
     max_drop=asking.MOST_DROP,
-    drop_type=nncf.DropType.RELATIVE,
+    drop_type=nncf.DropType(asking.DROP_TYPE),
 )
 onnx.save(found, asking.TARGET)

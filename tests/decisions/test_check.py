@@ -18,12 +18,13 @@ from bench.measure import rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
+from bench.measure.stats import Estimate
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
 from bench.report.check import line
 from bench.tasks.adopt import Adopted
-from bench.testing import replayed_s
+from bench.testing import _told, replayed_s
 from support import records as made
 
 CELL_PATH = "toy/null/native/raw/null/cpu/b1t1"
@@ -57,6 +58,22 @@ def blocks(monkeypatch: pytest.MonkeyPatch, *ratios: float, control: float = 1.0
 
     monkeypatch.setattr("bench.measure.blocks.run_block", run_block)
     return ran
+
+
+@pytest.mark.parametrize(("unit", "told"), [({"metric_loss_unit": "dB"}, "dB"), ({}, "share")])
+def test_what_pytest_benchmark_keeps_of_a_loss_has_its_unit(unit: dict[str, str], told: str) -> None:
+    ratio = Estimate(value=1.0, low=0.9, high=1.1)
+    outcome = check.Outcome(
+        verdict="fine",
+        ratio=ratio,
+        control=None,
+        num_launches=3,
+        new_ns=(1,),
+        quality=made.quality(metric_loss=0.04, **unit),
+        max_metric_loss=0.1,
+    )
+    kept = _told(outcome)
+    assert (kept["metric_loss"], kept["metric_loss_unit"]) == (0.04, told)
 
 
 def test_notes_on_both_files_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

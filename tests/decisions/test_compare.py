@@ -237,6 +237,16 @@ def test_json_has_everything_and_no_endless_number(tmp_path: Path) -> None:
     assert all(isinstance(row["ratio"], float | None) for row in content["cells"])
 
 
+def test_json_tells_what_is_lost_with_its_unit(tmp_path: Path) -> None:
+    judged = made.quality(metric_loss=0.05, metric_loss_unit="dB")
+    old = store(tmp_path / "A", baseline(), cell(HALVE, 0.5, quality=judged))
+    new = store(tmp_path / "B", baseline(), cell(HALVE, 0.5, quality=made.quality(metric_loss=0.05)))
+    content = json.loads(compared_table.render(compared.folders(old, new, margin=0.2, force=False), format="json"))
+    (row,) = [row for row in content["cells"] if row["cell"] == HALVE]
+    told = [(row[side]["metric_loss"], row[side]["metric_loss_unit"]) for side in ("before", "after")]
+    assert told == [(0.05, "dB"), (0.05, "share")]
+
+
 def test_long_lists_are_cut(compare: Callable[..., Compared]) -> None:
     paths = [f"toy/null/native/v{number:02}/null/cpu/b2t1" for number in range(25)]
     found = compare([baseline(), *(made.record(path) for path in paths)], [baseline()])

@@ -42,11 +42,14 @@ def seeds() -> Iterator[bytes]:
     halved = [made.launch(block, CELL, ns) for block, ns in {"a": 500, "b": 1000}.items()]
     judged = made.quality(metric_loss=0.01, lost=LOST, placement=None, warning="it warns")
     halve = _text("halve", made.record(made.HALVE, *halved, quality=judged))
+    in_db = {"metric_loss_unit": "dB", "convention": "a sample is taken to lose at most 1 dB"}
+    sharp = _text("sharp", made.record(made.HALVE, *halved, quality=replace(judged, **in_db)))
     broken = made.record(made.PRUNE, quality=made.quality(fidelity="broken", reason="of other shapes"))
     failed = made.record(made.OTHER_GROUP, quality=None, failure=Failure(stage="open", reason="no"), artifact=False)
     current = b'=== current.json\n{"%b":"raw"}\n=== peaks.json\n%b\n' % (made.BASELINE.encode(), PEAKS)
     assert CURRENT == "current.json"
     yield baseline + halve
+    yield baseline + sharp
     yield baseline + _text("prune", broken) + _text("other", failed) + current
     yield baseline + _line(Reset()) + _line(made.launch("c", REFERENCE, 900)) + _line(made.launch("c", CONTROL, 900))
 

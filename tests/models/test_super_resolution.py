@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from bench.api import loading
 from bench.api.errors import InputError
+from bench.api.loss_units import AllowedLoss
 from bench.plugins import catalog
 from bench.records import metric_loss
 
@@ -195,6 +197,15 @@ def test_network_beats_bicubic_interpolation(task, samples, torch_outputs):
     assert np.median(gained_db) == pytest.approx(task.max_metric_loss, rel=0.1)  # which is taken for all to be lost
     assert espcn["psnr_db"] - bicubic["psnr_db"] == pytest.approx(gained_db.mean())
     assert espcn["ssim"] > bicubic["ssim"]
+    convention, largest = (
+        metric_loss.lost(points[0].values, points[0].values, score=1.0, most=most)
+        for most in (points[0].most, gained_db.max())
+    )
+    figures = f"0 of 64 photographs lose anything, the bound is {convention.high():.3f} dB"
+    beside = f"with the largest gain of a photograph ({gained_db.max():.2f} dB) in its place it would be"
+    said = " ".join((loading.checkout() / "docs" / "verifying.md").read_text().split())
+    assert f"{figures}; {beside} {largest.high():.2g} dB" in said
+    assert convention.high() < AllowedLoss().db < largest.high(), "the convention alone makes the limit attainable"
 
 
 def test_the_loss_is_in_db(task, samples):

@@ -24,6 +24,12 @@ def test_the_files_in_the_docs_are_current(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {schema.JSON_SCHEMA, schema.PAGE}
 
 
+def test_a_field_of_few_values_names_them() -> None:
+    page = schema.as_page()
+    assert "| `metric_loss_unit` | dB or share, may be left out |" in page
+    assert "| anything" not in page
+
+
 def test_every_field_has_a_meaning() -> None:
     for name, definition in schema.as_json_schema()["$defs"].items():
         bare = [field for field, found in definition["properties"].items() if "description" not in found]

@@ -46,6 +46,8 @@ def hostile_records() -> dict[str, Record]:
             metric_name=f"accuracy{STEERS}",
             precision=f"float{STEERS}",
             warning=f"beware{STEERS}",
+            lost=made.LOST,
+            convention=f"taken{STEERS}",
             placement={f"provider{STEERS}": Placed(nodes=1)},
             input_shapes={f"image{STEERS}": (1, 3)},
             reason=f"reason{STEERS}" if record.quality.fidelity == "broken" else None,
@@ -78,6 +80,11 @@ def test_every_format_shows_escapes(rows: list[Row], format: str) -> None:
         assert_seen(render(rows, format=format, width=200))
 
 
+def test_the_caption_shows_a_convention_with_escapes(rows: list[Row]) -> None:
+    text = render(rows, format="table", width=400)
+    assert f"; by convention, taken{SHOWN[:-2]}." in text, "it is one line"
+
+
 def test_json_gives_every_text_back(rows: list[Row]) -> None:
     (broken,) = (row for row in json.loads(render(rows, format="json")) if row["cell"] == made.BROKEN)
     assert broken["reason"] == f"reason{STEERS}"
@@ -102,6 +109,7 @@ def test_the_page_shows_escapes(rows: list[Row]) -> None:
     data = json.loads(html.partition('id="data">')[2].partition("</script>")[0])
     assert_seen(json.dumps(data, ensure_ascii=False))
     assert SHOWN in html
+    assert f"worse if taken{SHOWN}" in html, "the bound and its convention are shown"
 
 
 def test_figures_show_escapes_and_what_the_font_lacks(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
