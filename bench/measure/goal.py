@@ -22,7 +22,7 @@ class Goal:
         min_launches: fewest launches of a cell.
         max_launches: most launches of a cell.
         budget_s: seconds for all measuring; None is no limit.
-        second_s: seconds after the budget in which cells that may be the fastest and have one launch get another, as one
+        second_s: seconds after the budget in which cells that may be the fastest and have one launch get another: one
             launch bounds no regret; the blocks of such launches are not cut.
         is_brief: whether the first launch of a cell is to tell no more than whether the cell may be the fastest.
     """
