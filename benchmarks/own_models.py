@@ -133,16 +133,16 @@ def tried(name: str, folder: Path) -> Tried:
     picked, pick_s = shell.type(pick)
     said, outcome = outcome_of(ran.stderr), outcome_of(picked.stdout)
     followed: list[str] = []
-    found = picked
-    while outcome_of(found.stdout) == "none" and len(followed) < MOST_STEPS:
-        steps = [step for step in advised(found.stdout) if shlex.join(step) not in followed]
+    last = picked
+    while outcome_of(last.stdout) == "none" and len(followed) < MOST_STEPS:
+        steps = [step for step in advised(last.stdout) if shlex.join(step) not in followed]
         if not steps:
             break
         step = steps[-1 if followed else 0]  # the launches that it names, once, and then the tolerance
         followed.append(shlex.join(step))
-        found, _ = shell.type(step)
-        found = found if step[1] == "pick" else shell.type(pick)[0]
-    decision, cell, error, fault = outcome_of(found.stdout), "", None, ""
+        last, _ = shell.type(step)
+        last = last if step[1] == "pick" else shell.type(pick)[0]
+    decision, cell, error, fault = outcome_of(last.stdout), "", None, ""
     if decision in DECISIONS:
         cell, error, fault = run_deployment(shell, folder / "results" / "picks" / name)
     elif decision == "none":
@@ -190,12 +190,20 @@ def table(found: Sequence[Tried]) -> str:
         "| model | what it is | run, s | pick | decision | deployment | outputs differ by |",
         "| --- | --- | --: | --- | --- | --- | --: |",
     ]
-    for one in found:
-        way = f" after `{shortened(one.followed[-1])}`" if one.followed else ""
-        decision = f"{one.decision}{way}" if one.decision else one.fault
-        error = "" if one.error is None else f"{100 * one.error:.2g} %"
-        fault = f" ({one.fault})" if one.fault and one.decision else ""
-        cells = (one.name, KINDS[one.name], f"{one.run_s:.0f}", one.outcome, decision + fault, one.cell, error)
+    for model in found:
+        way = f" after `{shortened(model.followed[-1])}`" if model.followed else ""
+        decision = f"{model.decision}{way}" if model.decision else model.fault
+        error = "" if model.error is None else f"{100 * model.error:.2g} %"
+        fault = f" ({model.fault})" if model.fault and model.decision else ""
+        cells = (
+            model.name,
+            KINDS[model.name],
+            f"{model.run_s:.0f}",
+            model.outcome,
+            decision + fault,
+            model.cell,
+            error,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -208,10 +216,10 @@ def shortened(command: str) -> str:
 
 def summary(found: Sequence[Tried]) -> str:
     """How many models end in a decision, by their first pick; how many do not; and how many saved deployments run."""
-    decided = [one for one in found if one.decision]
-    counts = collections.Counter(one.outcome for one in decided)
-    running = [one for one in decided if not one.fault]
-    left = [one.outcome or "no outcome" for one in found if not one.decision]
+    decided = [model for model in found if model.decision]
+    counts = collections.Counter(model.outcome for model in decided)
+    running = [model for model in decided if not model.fault]
+    left = [model.outcome or "no outcome" for model in found if not model.decision]
     beside = ", ".join(f"{number} {what}" for what, number in sorted(collections.Counter(left).items()))
     return (
         f"{len(decided)} of {len(found)} end in a decision: {counts['winner']} winner, {counts['keep']} keep, "
@@ -228,16 +236,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     place, found = asked.folder.resolve(), []
     for name in asked.only or KINDS:
-        kept = place / f"{name}.json"
-        if not kept.is_file():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            one = tried(name, place / name)
-            kept.write_text(json.dumps(dataclasses.asdict(one), indent=1))
-        found.append(Tried(**json.loads(kept.read_text())))
+        answer_file = place / f"{name}.json"
+        if not answer_file.is_file():
+            answer_file.parent.mkdir(parents=True, exist_ok=True)
+            model = tried(name, place / name)
+            answer_file.write_text(json.dumps(dataclasses.asdict(model), indent=1))
+        found.append(Tried(**json.loads(answer_file.read_text())))
         last = found[-1]
         print(f"{name}: {last.outcome or 'no outcome'} in {last.run_s:.0f} s; {last.cell} {last.fault}", flush=True)
     print(f"\n{table(found)}\n\n{summary(found)}")
-    instrument.finish([f"{one.name}: {one.fault}" for one in found if one.fault])
+    instrument.finish([f"{model.name}: {model.fault}" for model in found if model.fault])
 
 
 if __name__ == "__main__":

@@ -105,11 +105,11 @@ class Program:
             estimate_e: these estimates.
         """
         residual_n = precision.times(level_n) - weighted_ne @ estimate_e
-        weighted_be, told_ne = self.in_blocks(weighted_ne), weighted_ne @ covariance_ee
-        self.residual_bb = precision.of_blocks() - weighted_be @ self.in_blocks(told_ne).T
+        weighted_be, projected_ne = self.in_blocks(weighted_ne), weighted_ne @ covariance_ee
+        self.residual_bb = precision.of_blocks() - weighted_be @ self.in_blocks(projected_ne).T
         self.residual_n, self.residual_b = residual_n, self.in_blocks(residual_n)
         for own_g, own_gk in self.of_cells:
-            residual_gkk = precision.among(own_gk) - weighted_ne[own_gk] @ told_ne[own_gk].transpose(0, 2, 1)
+            residual_gkk = precision.among(own_gk) - weighted_ne[own_gk] @ projected_ne[own_gk].transpose(0, 2, 1)
             self.diagonal_n[own_gk] = diagonal_gk = np.diagonal(residual_gkk, axis1=1, axis2=2)
             square_g = (residual_gkk**2).sum(axis=(1, 2))
             own_residual_gk = residual_n[own_gk]
