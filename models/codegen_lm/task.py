@@ -34,6 +34,9 @@ NUM_SAMPLES = {"train": 16, "test": 48}
 NUM_TEXTS = {"train": 16, "test": 64}
 """Of a generation, which are read token by token: of many texts a few tokens tell more than many tokens of a few."""
 
+ROWS = 16
+"""Tokens whose logits fit a processor's cache in float64, which temporaries of a whole sample would not."""
+
 
 class CodegenLm(Task):
     """A decoder of Llama's architecture on the standard library of Python."""
@@ -156,10 +159,15 @@ def _nats(outputs: Arrays, targets: Sequence[Any]) -> np.ndarray:
     import numpy as np
 
     ids_NT, _ = np.stack(targets, axis=1)
-    nats = []
-    for logits_TV, ids_T in zip(outputs["logits"], ids_NT, strict=True):  # one sample at a time: they are large
-        logits_TV = logits_TV.astype(np.float64)
-        highest_T = logits_TV.max(axis=1)
-        log_sum_T = np.log(np.exp(logits_TV - highest_T[:, None]).sum(axis=1)) + highest_T
-        nats.append(log_sum_T - logits_TV[np.arange(len(ids_T)), ids_T])
-    return np.stack(nats)
+    logits_NTV = outputs["logits"]
+    logits_RV = logits_NTV.reshape(-1, logits_NTV.shape[-1])  # R: tokens of all samples
+    log_sum_R = np.empty(len(logits_RV))
+    for start in range(0, len(logits_RV), ROWS):
+        rows = slice(start, start + ROWS)
+        exponent_RV = logits_RV[rows].astype(np.float64)
+        highest_R = exponent_RV.max(axis=1)
+        exponent_RV -= highest_R[:, None]
+        np.exp(exponent_RV, out=exponent_RV)
+        log_sum_R[rows] = np.log(exponent_RV.sum(axis=1)) + highest_R
+    right_R = np.take_along_axis(logits_RV, ids_NT.reshape(-1, 1), axis=1)[:, 0]
+    return (log_sum_R - right_R.astype(np.float64)).reshape(ids_NT.shape)

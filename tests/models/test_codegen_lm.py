@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from bench.api.errors import InputError
 from bench.plugins import catalog
@@ -129,6 +130,20 @@ def test_figures_are_those_counted_by_hand(task: Any) -> None:
     points = task.points(outputs, TARGETS)
     assert points.values == pytest.approx([-value / math.log(2) / 4 for value in nats], rel=1e-6)
     assert points.score == pytest.approx(metrics["bits_per_byte"], rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_loss_is_the_mean_over_the_tokens_of_all_samples(task: Any, dtype: type) -> None:
+    """Of more tokens than are taken at a time, the last of which fill no piece."""
+    random = np.random.default_rng(0)
+    logits_NTV = (5 * random.standard_normal((3, 15, 4096))).astype(dtype)
+    ids_NT = random.integers(0, 4096, (3, 15))
+    chances_NTV = special.log_softmax(logits_NTV.astype(np.float64), axis=2)
+    right_NT = np.take_along_axis(chances_NTV, ids_NT[:, :, None], axis=2)[:, :, 0]
+    targets = [np.stack([ids_T, np.ones_like(ids_T)]) for ids_T in ids_NT]
+    outputs = {"logits": logits_NTV}
+    assert task.loss(outputs, targets) == pytest.approx(-right_NT.mean(), rel=1e-12)
+    assert task.points(outputs, targets).values == pytest.approx(right_NT.sum(axis=1) / math.log(2) / 15, rel=1e-12)
 
 
 def test_huge_logits_and_those_that_are_no_numbers(task: Any) -> None:
