@@ -16,7 +16,7 @@ REPORT := $(RESULTS)/report.html
 PROCESSORS ?= results/reference results/search results/search_amx
 # Time for measuring, and for all of a sweep: where preparing and verifying take long, measuring gets less.
 BUDGET ?= 12m
-TOTAL ?= 26m
+TOTAL ?= 28m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests

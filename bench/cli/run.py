@@ -226,9 +226,16 @@ def _tell_standing(shown: Sequence[Row], total: int) -> None:
 
 def _late(left_out: Sequence[Cell], total: int) -> list[str]:
     """What to say of cells for which there was no time, before the last line of a run."""
-    late = f"{len(left_out)} of {total} cells are not in the table"
-    more = "each compiles for half a minute, and no time was left; a longer --total or --budget adds them"
-    return [f"{late}: {more}"] if left_out else []
+    from bench.pipeline import sweeps
+
+    late = {
+        "each compiles for half a minute, and no time was left; a longer --total or --budget adds them": 0,
+        "no time was left, and earlier results let expect that others are faster; the same command adds them": 0,
+    }
+    compiling, others = late
+    for cell in left_out:
+        late[compiling if sweeps.compiles(cell) else others] += 1
+    return [f"{number} of {total} cells are not in the table: {why}" for why, number in late.items() if number]
 
 
 def _tell(

@@ -51,8 +51,12 @@ class Expected:
 
 
 def published(table: Path) -> dict[str, float]:
-    """By cell path, the ratios of a table that `bench show` wrote; none where it cannot be read."""
-    found = {}
+    """By cell path, the ratios of a table that `bench show` wrote; none where it cannot be read.
+
+    A cell that was not timed because it runs the graph of another has the ratio of that.
+    """
+    found: dict[str, float] = {}
+    twins: dict[str, str] = {}
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
         table.open(newline="", encoding="utf-8") as file,
@@ -60,4 +64,6 @@ def published(table: Path) -> dict[str, float]:
         for line in csv.DictReader(file):
             if line["ratio"] and math.isfinite(ratio := float(line["ratio"])):
                 found[line["cell"]] = ratio
-    return found
+            elif line.get("same_as"):
+                twins[line["cell"]] = line["same_as"]
+    return found | {cell: found[other] for cell, other in twins.items() if other in found}

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -34,6 +35,10 @@ from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
+PART = 64
+"""Cells that are prepared and verified before the sweep looks whether there is time for more."""
+FURTHER = 0.2
+"""Share of the cells that are contenders, roughly, whose verification goes on when all cells have begun theirs."""
 SECOND_S = 10.0
 """Time beyond the budget, but no more than the least share of it, in which contenders get a second launch."""
 
@@ -89,7 +94,7 @@ class Sweep:
     """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored.
 
     Attributes:
-        left_out: cells that compile for long, for which there was no time.
+        left_out: cells for which there was no time: those that compile for long, or that are expected to be slow.
     """
 
     def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
@@ -119,23 +124,20 @@ class Sweep:
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         everything = [*cells, *extra]
         self._expected = Expected(self._store)
-        waves = [everything] if self._options.whole_split else sweeps.waves(everything)
+        waves = [everything] if self._options.whole_split else sweeps.waves(everything, self._expected.ratio)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
             for wave in waves:
                 if self._is_too_late(wave):
                     self.left_out += wave
                     continue
-                prepared = self._prepare(wave)
-                self._store.point({record.cell.path: key for key, record in self._records.items()})
-                if self._options.force:
-                    self._forget([value for value in prepared if value.cell not in baselines])
-                verified += self._verify(prepared, None if self._options.whole_split else Until())
+                verified += self._begin(wave, baselines, len(verified))
                 if not self._options.whole_split:
                     groups, goal = self._groups(verified, set(cells)), self._goal(len(wave) / len(everything))
                     if any(ledger.lacks(goal.min_launches) for group in groups for ledger in group.ledgers):
                         self._time(groups, goal)
-                    self._observer.standing(sum(map(len, waves[: waves.index(wave) + 1])), len(everything))
+                    num_begun = sum(map(len, waves[: waves.index(wave) + 1]))
+                    self._observer.standing(num_begun - len(self.left_out), len(everything))
             if self._options.whole_split:
                 self._measure(self._groups(verified, set(cells)))
                 return
@@ -145,12 +147,47 @@ class Sweep:
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
+    def _begin(self, wave: Sequence[Cell], baselines: Sequence[Cell | None], num_before: int) -> list[Verified]:
+        """Prepare the cells of a wave and verify them, in parts, as long as measuring keeps its budget."""
+        verified: list[Verified] = []
+        left, cell_s = list(wave), 0.0
+        while left:
+            num_in_time = self._num_in_time(cell_s, num_before + len(verified))
+            part = left[: len(left) if self._options.whole_split else min(PART, num_in_time)]
+            if not part:
+                self.left_out += left
+                break
+            left, began_s = left[len(part) :], time.monotonic()
+            prepared = self._prepare(part)
+            self._store.point({record.cell.path: key for key, record in self._records.items()})
+            if self._options.force:
+                self._forget([value for value in prepared if value.cell not in baselines])
+            verified += self._verify(prepared, None if self._options.whole_split else Until())
+            cell_s = (time.monotonic() - began_s) / max(1, len(prepared))
+        return verified
+
+    def _num_in_time(self, cell_s: float, num_verified: int) -> int:
+        """How many more cells can be prepared and verified, at so many seconds each, so that measuring has its budget.
+
+        Any number where nothing is known of these seconds, or the time has no end.
+        """
+        ends_s, budget_s = self._options.ends_s, self._options.goal.budget_s
+        if ends_s is None or budget_s is None or not cell_s:
+            return sys.maxsize
+        to_measure_s = budget_s - self._measured_s
+        further_s = FURTHER * num_verified * cell_s
+        return max(0, math.floor((ends_s - time.monotonic() - to_measure_s - further_s) / cell_s))
+
     def _is_too_late(self, wave: Sequence[Cell]) -> bool:
-        """Whether compiling a wave's cells would leave measuring less than its least share of the time."""
+        """Whether compiling a wave's cells would leave measuring less than its least share of the time.
+
+        Where cells were left out already so that measuring keeps all of its budget, whether it would not keep that.
+        """
         compiling_s, ends_s, budget_s = sweeps.compiling_s(wave), self._options.ends_s, self._options.goal.budget_s
         if self._options.whole_split or not compiling_s or ends_s is None or budget_s is None:
             return False
-        return ends_s - time.monotonic() - compiling_s < LEAST_SHARE * budget_s
+        least_s = budget_s - self._measured_s if self.left_out else LEAST_SHARE * budget_s
+        return ends_s - time.monotonic() - compiling_s < least_s
 
     def _verify_contenders(self, groups: Sequence[Group], verified: Sequence[Verified]) -> list[Verified]:
         """Verify the contenders until it is known whether they keep the metric; those that follow them where not."""

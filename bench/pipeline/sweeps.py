@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -159,11 +160,17 @@ def _is_open(cell: Cell) -> bool:
     return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
 
 
-def waves(cells: Iterable[Cell]) -> list[list[Cell]]:
+def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) -> list[list[Cell]]:
     """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
 
     The first are each framework's own format and its first plain export to each other format, on their usual runtimes
-    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long.
+    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long. The
+    others begin with baselines and with cells of which nothing is known; then those come first that are expected to
+    be fast beside the fastest plain export, for that is what the time of a sweep may not suffice for.
+
+    Args:
+        cells: all cells of a sweep.
+        ratio: the expected ratio of a cell, by its path; 0 where nothing is known.
     """
     cells = list(cells)
     is_small = len(cells) <= SMALL
@@ -176,18 +183,37 @@ def waves(cells: Iterable[Cell]) -> list[list[Cell]]:
         return cell in plain and first[cell.task, cell.batch, cell.source, _format(cell)] == cell.exporter
 
     def wave(cell: Cell) -> int:
-        return 2 if _compiles(cell) else int(is_small or not is_first(cell))
+        return 2 if compiles(cell) else int(is_small or not is_first(cell))
 
     groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
+    if not is_small:
+        behind = _behind(cells, ratio)
+        groups[1].sort(key=lambda cell: behind.get(cell, 0.0))
     return [group for group in groups if group]
+
+
+def _behind(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
+    """The expected latency of cells over that of the fastest plain export on a usual runtime, which keeps the metric.
+
+    Baselines, and cells of which nothing is known, are left out.
+    """
+    ratios = {cell: ratio(cell.path) for cell in cells}
+    fastest: dict[tuple[str, int, int], float] = {}
+    for cell, value in ratios.items():
+        if value > 0 and cell.variant == RAW and _is_usual(cell):
+            fastest[cell.group] = min(value, fastest.get(cell.group, math.inf))
+    first = {cell for group in fastest for cell in baselines(*group)}
+    known = {cell: value for cell, value in ratios.items() if value > 0 and cell.group in fastest}
+    return {cell: value / fastest[cell.group] for cell, value in known.items() if cell not in first}
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:
     """The time that all cores together need, roughly, for the compilations of cells that compile for long."""
-    return COMPILING_S * sum(map(_compiles, cells)) / machine.num_cores()
+    return COMPILING_S * sum(map(compiles, cells)) / machine.num_cores()
 
 
-def _compiles(cell: Cell) -> bool:
+def compiles(cell: Cell) -> bool:
+    """Whether a cell compiles its model for long."""
     return catalog.exporter(cell.exporter).compiles or catalog.runtime(cell.runtime).compiles
 
 

@@ -237,6 +237,29 @@ def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for
     assert "torch_onnx_legacy" in {cell.exporter for cell in second}
 
 
+def test_cells_that_are_expected_to_be_slow_come_last_among_most_cells() -> None:
+    """Behind the fastest plain export of their request: an own cell twice as fast as it is before an equal one."""
+    cells = sweeps.select([], "full")
+    of_albert = [cell for cell in sweeps.waves(cells)[1] if cell.task == "albert" and cell.threads == 1]
+    slow, equal, fast = [cell for cell in of_albert if cell.variant != "raw"][:3]
+    of_crnn = next(cell for cell in sweeps.waves(cells)[1] if cell.task == "crnn" and cell.variant != "raw")
+    plain = {
+        "albert/torch/torch_onnx/raw/onnxruntime/cpu/b1t1": 0.5,
+        "albert/torch/native/raw/pytorch/cpu/b1t1": 1.0,
+        "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1": 0.1,
+    }
+    ratios = plain | {slow.path: 2.0, equal.path: 0.5, fast.path: 0.25, of_crnn.path: 0.15}
+    ordered = sweeps.waves(cells, lambda path: ratios.get(path, 0.0))[1]
+    assert ordered[-4:] == [fast, equal, of_crnn, slow]
+
+
+def test_baselines_come_before_cells_that_may_be_left_out() -> None:
+    cells = [cell for cell in sweeps.select([], "everything") if cell.task == "albert" and cell.batch == 1]
+    baselines = sweeps.baselines("albert", 1, max(cell.threads for cell in cells))
+    ordered = sweeps.waves(cells, lambda path: 1.0)[1]
+    assert max(map(ordered.index, set(baselines) & set(ordered))) < len(baselines)
+
+
 def test_a_few_cells_are_one_wave() -> None:
     cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
     assert sweeps.waves(cells) == [cells]

@@ -178,7 +178,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     ) -> list[tuple[str, ...]]:
         bench.speeds = {variant: [ns] for variant, ns in speeds.items()}
         order = [name for wave in waves for name in wave]
-        monkeypatch.setattr(sweeps, "waves", lambda cells: [[cell(name) for name in wave] for wave in waves])
+        monkeypatch.setattr(sweeps, "waves", lambda cells, ratio: [[cell(name) for name in wave] for wave in waves])
         monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
         place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
         options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
@@ -220,6 +220,34 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
     steps = swept([["raw", "fast"], ["slow"]], speeds=SPEEDS, ends_s=ends_s, budget_s=600.0)
     assert (("prepare", "slow") not in steps) == is_left_out
     assert [each.variant for each in swept.left_out] == (["slow"] if is_left_out else [])
+
+
+@pytest.mark.parametrize(
+    ("verifying_s", "left_out"),
+    [
+        pytest.param(1.0, "", id="a fast machine"),
+        pytest.param(20.0, "efg", id="after b and c, 70 s are left: 20 to measure, 16 to verify contenders, 20 for d"),
+        pytest.param(60.0, "bcdefg", id="measuring has lost some of its budget already"),
+    ],
+)
+def test_what_comes_last_is_left_out_where_measuring_would_lose_some_of_its_budget(
+    swept: Any, monkeypatch: pytest.MonkeyPatch, verifying_s: float, left_out: str
+) -> None:
+    """Of 150 s measuring has 20, and each cell takes `verifying_s`, two at a time."""
+    now = [0.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(module, "PART", 2)
+    verify = FakePlace.verify
+
+    def slowly(place: FakePlace, cells: Sequence[Prepared], *arguments: Any) -> None:
+        now[0] += verifying_s * len(cells)
+        verify(place, cells, *arguments)
+
+    monkeypatch.setattr(FakePlace, "verify", slowly)
+    names = ["raw", *"abcdefg"]
+    swept([names], speeds=dict.fromkeys(names, 400), ends_s=150.0, budget_s=20.0)
+    assert "".join(each.variant for each in swept.left_out) == left_out
+    assert swept.told.standings == [(len(names) - len(left_out), len(names))]
 
 
 def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
