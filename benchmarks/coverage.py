@@ -37,10 +37,10 @@ ROOT = Path(__file__).parent.parent
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
-PART = 50
-"""Sweeps that one process simulates at a time."""
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
+PART, PART_OF_RACES = 50, 10
+"""Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""
 WITHIN = 0.03
 REGRET = Aims().regret
 SPREAD = (0.0, 0.0, 0.0, 0.01, -0.01, 0.03, -0.03, 0.1, -0.1, 0.5, -0.5, -0.2)
@@ -197,9 +197,9 @@ def failures_of(scenario: Scenario, launches: int, rates: Rates) -> list[str]:
     return [f"{where}: {name} {rates[name].share:.3f}" for name in (*low, *high)]
 
 
-def _sizes(trials: int) -> list[int]:
+def _sizes(trials: int, part: int) -> list[int]:
     """The sweeps of each part."""
-    return [min(PART, trials - start) for start in range(0, trials, PART)]
+    return [min(part, trials - start) for start in range(0, trials, part)]
 
 
 class Kept:
@@ -239,7 +239,9 @@ def main() -> None:
         cases = {
             (scenario.name, launches): [
                 pool.submit(kept.run, scenario, launches, size, (number, launches, part))
-                for part, size in enumerate(_sizes(arguments.trials if launches else arguments.races))
+                for part, size in enumerate(
+                    _sizes(arguments.trials, PART) if launches else _sizes(arguments.races, PART_OF_RACES)
+                )
             ]
             for number, scenario in enumerate(SCENARIOS)
             if arguments.only in scenario.name
