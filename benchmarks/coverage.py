@@ -6,7 +6,9 @@ last line of a scenario is of sweeps that choose their launches by their open qu
 claimed" is the share of sweeps that claim a winner with a regret of at most 5 %, and "false regret" the share of these
 claims that is false.
 
-All of it takes hours; what was simulated is kept in a folder, and the same command goes on where it was stopped.
+All of it takes a day of one core; what was simulated is kept in a folder, and the same command goes on where it was
+stopped. The rates of whole cases, a scenario and a number of launches, are kept in results/coverage.json as long as the
+code that they are about does not change.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from bench.measure.questions import Aims
 from bench.records.store import write_atomically
 
 ROOT = Path(__file__).parent.parent
+CASES = ROOT / "results" / "coverage.json"
 LEAST_COVERAGE = 0.93
 MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
@@ -202,13 +205,25 @@ def _sizes(trials: int, part: int) -> list[int]:
     return [min(part, trials - start) for start in range(0, trials, part)]
 
 
+def code() -> str:
+    """A digest of the code that the simulated rates depend on."""
+    files = [*sorted((ROOT / "bench" / "measure").rglob("*.py")), ROOT / "benchmarks" / "simulation.py"]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _as_json(rates: Rates) -> dict[str, Any]:
+    return {name: dataclasses.astuple(rate) for name, rate in rates.items()}
+
+
+def _from_json(stored: dict[str, Any]) -> Rates:
+    return {name: Rate(times=times, of=of) for name, (times, of) in stored.items()}
+
+
 class Kept:
     """Rates of parts that were simulated by the code as it is now, so that a script which was stopped goes on."""
 
     def __init__(self, folder: Path) -> None:
-        files = [*sorted((ROOT / "bench" / "measure").rglob("*.py")), ROOT / "benchmarks" / "simulation.py"]
-        code = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
-        self._folder = folder / code
+        self._folder = folder / code()
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
@@ -216,11 +231,27 @@ class Kept:
         name = hashlib.sha256(repr((scenario, launches, trials, seed)).encode()).hexdigest()[:16]
         file = self._folder / f"{name}.json"
         if not file.exists():
-            rates = run(scenario, launches, trials, seed)
-            text = json.dumps({name: dataclasses.astuple(rate) for name, rate in rates.items()})
-            write_atomically(file, text)
-        stored = json.loads(file.read_text())
-        return {name: Rate(times=times, of=of) for name, (times, of) in stored.items()}
+            write_atomically(file, json.dumps(_as_json(run(scenario, launches, trials, seed))))
+        return _from_json(json.loads(file.read_text()))
+
+
+class Cases:
+    """Rates of whole cases by the code as it is now, in a file that is published."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        stored = json.loads(file.read_text()) if file.exists() else {}
+        self._rates: dict[str, Any] = stored["rates"] if stored.get("code") == code() else {}
+
+    def rates(self, case: str) -> Rates | None:
+        """The rates of a case that was simulated; None for another."""
+        return _from_json(self._rates[case]) if case in self._rates else None
+
+    def keep(self, case: str, rates: Rates) -> None:
+        """Add a case."""
+        self._rates[case] = _as_json(rates)
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(self._rates[name])}" for name in sorted(self._rates))
+        write_atomically(self._file, f'{{"code": "{code()}", "rates": {{\n{lines}\n}}}}\n')
 
 
 def main() -> None:
@@ -232,26 +263,30 @@ def main() -> None:
     parser.add_argument("--races", type=int, default=500, help="sweeps of each scenario that choose their launches")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("build/coverage"), help="keeps what was simulated")
+    parser.add_argument("--cases", type=Path, default=CASES, help="keeps the rates of whole cases")
     arguments = parser.parse_args()
     failures = []
-    kept = Kept(arguments.folder)
+    kept, stored = Kept(arguments.folder), Cases(arguments.cases)
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        cases = {
-            (scenario.name, launches): [
-                pool.submit(kept.run, scenario, launches, size, (number, launches, part))
-                for part, size in enumerate(
-                    _sizes(arguments.trials, PART) if launches else _sizes(arguments.races, PART_OF_RACES)
-                )
-            ]
-            for number, scenario in enumerate(SCENARIOS)
-            if arguments.only in scenario.name
-            for launches in arguments.launches
-        }
-        scenarios = {scenario.name: scenario for scenario in SCENARIOS}
-        for (name, launches), waiting in cases.items():
-            scenario, rates = scenarios[name], summed(part.result() for part in waiting)
+        cases: dict[str, tuple[Scenario, int, list[Any]]] = {}
+        for number, scenario in enumerate(SCENARIOS):
+            for launches in arguments.launches if arguments.only in scenario.name else ():
+                trials, part = (arguments.trials, PART) if launches else (arguments.races, PART_OF_RACES)
+                case = f"{scenario.name:34} {launches or 'race':>4} x {trials}"
+                sizes = _sizes(trials, part) if stored.rates(case) is None else []
+                seeds = [(number, launches, place) for place in range(len(sizes))]
+                waiting = [
+                    pool.submit(kept.run, scenario, launches, size, seed)
+                    for size, seed in zip(sizes, seeds, strict=True)
+                ]
+                cases[case] = scenario, launches, waiting
+        for case, (scenario, launches, waiting) in cases.items():
+            rates = stored.rates(case)
+            if rates is None:
+                rates = summed(part.result() for part in waiting)
+                stored.keep(case, rates)
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
-            print(f"{scenario.name:34} {launches or 'race':>4}  {figures}", flush=True)
+            print(f"{case}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)
     instrument.finish(failures)
 
