@@ -230,7 +230,7 @@ def _late(left_out: Sequence[Cell], total: int) -> list[str]:
 
     late = {
         "each compiles for half a minute, and no time was left; a longer --total or --budget adds them": 0,
-        "no time was left, and earlier results let expect that others are faster; the same command adds them": 0,
+        "no time was left, and by earlier results each gains little over a plain export; the same command adds them": 0,
     }
     compiling, others = late
     for cell in left_out:

@@ -35,8 +35,6 @@ from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
-PART = 64
-"""Cells that are prepared and verified before the sweep looks whether there is time for more."""
 FURTHER = 0.2
 """Share of the cells that are contenders, roughly, whose verification goes on when all cells have begun theirs."""
 SECOND_S = 10.0
@@ -94,7 +92,7 @@ class Sweep:
     """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored.
 
     Attributes:
-        left_out: cells for which there was no time: those that compile for long, or that are expected to be slow.
+        left_out: cells for which there was no time: those that compile for long, or are expected to gain little.
     """
 
     def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
@@ -124,21 +122,28 @@ class Sweep:
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         everything = [*cells, *extra]
         self._expected = Expected(self._store)
-        waves = [everything] if self._options.whole_split else sweeps.waves(everything, self._expected.ratio)
+        is_whole = self._options.whole_split
+        waves = [sweeps.Wave(everything)] if is_whole else sweeps.waves(everything, self._expected.ratio)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
             for wave in waves:
                 if self._is_too_late(wave):
-                    self.left_out += wave
+                    self.left_out += wave.needed
                     continue
-                verified += self._begin(wave, baselines, len(verified))
-                if not self._options.whole_split:
+                began_s = time.monotonic()
+                verified += self._begin(wave.needed, baselines)
+                cell_s = (time.monotonic() - began_s) / max(1, len(wave.needed))
+                spare = wave.spare[: self._num_in_time(cell_s, len(verified))]
+                self.left_out += wave.spare[len(spare) :]
+                if spare:
+                    verified += self._begin(spare, baselines)
+                if not is_whole:
                     groups, goal = self._groups(verified, set(cells)), self._goal(len(wave) / len(everything))
                     if any(ledger.lacks(goal.min_launches) for group in groups for ledger in group.ledgers):
                         self._time(groups, goal)
                     num_begun = sum(map(len, waves[: waves.index(wave) + 1]))
                     self._observer.standing(num_begun - len(self.left_out), len(everything))
-            if self._options.whole_split:
+            if is_whole:
                 self._measure(self._groups(verified, set(cells)))
                 return
             groups = self._groups(verified, set(cells))
@@ -147,24 +152,13 @@ class Sweep:
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
-    def _begin(self, wave: Sequence[Cell], baselines: Sequence[Cell | None], num_before: int) -> list[Verified]:
-        """Prepare the cells of a wave and verify them, in parts, as long as measuring keeps its budget."""
-        verified: list[Verified] = []
-        left, cell_s = list(wave), 0.0
-        while left:
-            num_in_time = self._num_in_time(cell_s, num_before + len(verified))
-            part = left[: len(left) if self._options.whole_split else min(PART, num_in_time)]
-            if not part:
-                self.left_out += left
-                break
-            left, began_s = left[len(part) :], time.monotonic()
-            prepared = self._prepare(part)
-            self._store.point({record.cell.path: key for key, record in self._records.items()})
-            if self._options.force:
-                self._forget([value for value in prepared if value.cell not in baselines])
-            verified += self._verify(prepared, None if self._options.whole_split else Until())
-            cell_s = (time.monotonic() - began_s) / max(1, len(prepared))
-        return verified
+    def _begin(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[Verified]:
+        """Prepare and verify cells, with a few samples unless the whole split is to run."""
+        prepared = self._prepare(cells)
+        self._store.point({record.cell.path: key for key, record in self._records.items()})
+        if self._options.force:
+            self._forget([value for value in prepared if value.cell not in baselines])
+        return self._verify(prepared, None if self._options.whole_split else Until())
 
     def _num_in_time(self, cell_s: float, num_verified: int) -> int:
         """How many more cells can be prepared and verified, at so many seconds each, so that measuring has its budget.
@@ -178,12 +172,13 @@ class Sweep:
         further_s = FURTHER * num_verified * cell_s
         return max(0, math.floor((ends_s - time.monotonic() - to_measure_s - further_s) / cell_s))
 
-    def _is_too_late(self, wave: Sequence[Cell]) -> bool:
+    def _is_too_late(self, wave: sweeps.Wave) -> bool:
         """Whether compiling a wave's cells would leave measuring less than its least share of the time.
 
         Where cells were left out already so that measuring keeps all of its budget, whether it would not keep that.
         """
-        compiling_s, ends_s, budget_s = sweeps.compiling_s(wave), self._options.ends_s, self._options.goal.budget_s
+        ends_s, budget_s = self._options.ends_s, self._options.goal.budget_s
+        compiling_s = sweeps.compiling_s(wave.needed)
         if self._options.whole_split or not compiling_s or ends_s is None or budget_s is None:
             return False
         least_s = budget_s - self._measured_s if self.left_out else LEAST_SHARE * budget_s

@@ -33,6 +33,8 @@ SMALL = 60
 """Cells that are measured in any order: a model has about as many in the sweep `full`."""
 COMPILING_S = 40.0
 """Time of a core for a cell that compiles, of which half a minute is the compiler's."""
+GAIN = 0.95
+"""Expected latency over that of the fastest plain export, above which a cell is expected to gain little."""
 NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
 
@@ -160,13 +162,28 @@ def _is_open(cell: Cell) -> bool:
     return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
 
 
-def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) -> list[list[Cell]]:
+@dataclasses.dataclass(frozen=True)
+class Wave:
+    """Cells that go through all stages of a sweep together.
+
+    Attributes:
+        needed: cells that a decision needs.
+        spare: cells that are expected to gain little over a plain export, the fastest first: where the time of a sweep
+            does not suffice for all, these are left out.
+    """
+
+    needed: Sequence[Cell]
+    spare: Sequence[Cell] = ()
+
+    def __len__(self) -> int:
+        return len(self.needed) + len(self.spare)
+
+
+def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) -> list[Wave]:
     """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
 
     The first are each framework's own format and its first plain export to each other format, on their usual runtimes
-    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long. The
-    others begin with baselines and with cells of which nothing is known; then those come first that are expected to
-    be fast beside the fastest plain export, for that is what the time of a sweep may not suffice for.
+    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long.
 
     Args:
         cells: all cells of a sweep.
@@ -186,25 +203,25 @@ def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) 
         return 2 if compiles(cell) else int(is_small or not is_first(cell))
 
     groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
-    if not is_small:
-        behind = _behind(cells, ratio)
-        groups[1].sort(key=lambda cell: behind.get(cell, 0.0))
-    return [group for group in groups if group]
+    beside = {} if is_small else _beside_plain(cells, ratio)
+    spare = {cell for cell in groups[1] if beside.get(cell, 0.0) > GAIN}
+    ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
+    ordered[1] = Wave(ordered[1].needed, tuple(sorted(spare, key=beside.__getitem__)))
+    return [each for each in ordered if len(each)]
 
 
-def _behind(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
-    """The expected latency of cells over that of the fastest plain export on a usual runtime, which keeps the metric.
+def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
+    """The expected latency of cells over that of the fastest plain export on a usual runtime, of the same request.
 
-    Baselines, and cells of which nothing is known, are left out.
+    Such exports themselves, and cells of which nothing is known, are left out.
     """
-    ratios = {cell: ratio(cell.path) for cell in cells}
+    ratios = {cell: value for cell in cells if (value := ratio(cell.path)) > 0}
+    plain = {cell for cell in cells if cell.variant == RAW and _is_usual(cell)}
     fastest: dict[tuple[str, int, int], float] = {}
-    for cell, value in ratios.items():
-        if value > 0 and cell.variant == RAW and _is_usual(cell):
-            fastest[cell.group] = min(value, fastest.get(cell.group, math.inf))
-    first = {cell for group in fastest for cell in baselines(*group)}
-    known = {cell: value for cell, value in ratios.items() if value > 0 and cell.group in fastest}
-    return {cell: value / fastest[cell.group] for cell, value in known.items() if cell not in first}
+    for cell in plain & ratios.keys():
+        fastest[cell.group] = min(ratios[cell], fastest.get(cell.group, math.inf))
+    others = [cell for cell in ratios if cell not in plain and cell.group in fastest]
+    return {cell: ratios[cell] / fastest[cell.group] for cell in others}
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:

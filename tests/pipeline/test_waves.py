@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -167,6 +169,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def run(
         waves: Sequence[Sequence[str]],
         *,
+        spare: Sequence[str] = (),
         speeds: Mapping[str, int],
         losses: Mapping[str, int] | None = None,
         sizes: Mapping[str, int] | None = None,
@@ -177,8 +180,10 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         **goal: Any,
     ) -> list[tuple[str, ...]]:
         bench.speeds = {variant: [ns] for variant, ns in speeds.items()}
-        order = [name for wave in waves for name in wave]
-        monkeypatch.setattr(sweeps, "waves", lambda cells, ratio: [[cell(name) for name in wave] for wave in waves])
+        order = [*itertools.chain.from_iterable(waves), *spare]
+        chosen = [sweeps.Wave([cell(name) for name in wave]) for wave in waves]
+        chosen[-1] = dataclasses.replace(chosen[-1], spare=[cell(name) for name in spare])
+        monkeypatch.setattr(sweeps, "waves", lambda cells, ratio: chosen)
         monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
         place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
         options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
@@ -225,18 +230,17 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
 @pytest.mark.parametrize(
     ("verifying_s", "left_out"),
     [
-        pytest.param(1.0, "", id="a fast machine"),
-        pytest.param(20.0, "efg", id="after b and c, 70 s are left: 20 to measure, 16 to verify contenders, 20 for d"),
-        pytest.param(60.0, "bcdefg", id="measuring has lost some of its budget already"),
+        pytest.param(10.0, "", id="a fast machine"),
+        pytest.param(25.0, "defg", id="75 s are left: 20 to measure, 15 to verify contenders, and 25 for each cell"),
+        pytest.param(60.0, "cdefg", id="measuring has lost some of its budget already"),
     ],
 )
-def test_what_comes_last_is_left_out_where_measuring_would_lose_some_of_its_budget(
+def test_what_gains_little_is_left_out_where_measuring_would_lose_some_of_its_budget(
     swept: Any, monkeypatch: pytest.MonkeyPatch, verifying_s: float, left_out: str
 ) -> None:
-    """Of 150 s measuring has 20, and each cell takes `verifying_s`, two at a time."""
+    """Of 150 s measuring has 20; there is always time for the three cells that a decision needs."""
     now = [0.0]
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(module, "PART", 2)
     verify = FakePlace.verify
 
     def slowly(place: FakePlace, cells: Sequence[Prepared], *arguments: Any) -> None:
@@ -244,10 +248,10 @@ def test_what_comes_last_is_left_out_where_measuring_would_lose_some_of_its_budg
         verify(place, cells, *arguments)
 
     monkeypatch.setattr(FakePlace, "verify", slowly)
-    names = ["raw", *"abcdefg"]
-    swept([names], speeds=dict.fromkeys(names, 400), ends_s=150.0, budget_s=20.0)
+    speeds = dict.fromkeys("abcdefg", 400)
+    swept([["raw", "a", "b"]], spare="cdefg", speeds=speeds, ends_s=150.0, budget_s=20.0)
     assert "".join(each.variant for each in swept.left_out) == left_out
-    assert swept.told.standings == [(len(names) - len(left_out), len(names))]
+    assert swept.told.standings == [(8 - len(left_out), 8)]
 
 
 def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
