@@ -18,9 +18,12 @@ import collections
 import concurrent.futures
 import dataclasses
 import hashlib
+import inspect
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -206,9 +209,11 @@ def _sizes(trials: int, part: int) -> list[int]:
 
 
 def code() -> str:
-    """A digest of the code that the simulated rates depend on."""
+    """A digest of all that the simulated rates depend on."""
     files = [*sorted((ROOT / "bench" / "measure").rglob("*.py")), ROOT / "benchmarks" / "simulation.py"]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+    functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
+    here = [*functions, repr((SCENARIOS, WITHIN, REGRET))]
+    return hashlib.sha256(b"".join([*(file.read_bytes() for file in files), *map(str.encode, here)])).hexdigest()[:12]
 
 
 def _as_json(rates: Rates) -> dict[str, Any]:
@@ -236,22 +241,26 @@ class Kept:
 
 
 class Cases:
-    """Rates of whole cases by the code as it is now, in a file that is published."""
+    """Rates of whole cases, a scenario and a number of launches each, in a file, as long as the code is the same."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        stored = json.loads(file.read_text()) if file.exists() else {}
-        self._rates: dict[str, Any] = stored["rates"] if stored.get("code") == code() else {}
+        self._code = code()
 
     def rates(self, case: str) -> Rates | None:
         """The rates of a case that was simulated; None for another."""
-        return _from_json(self._rates[case]) if case in self._rates else None
+        stored = self._stored()
+        return _from_json(stored[case]) if case in stored else None
 
     def keep(self, case: str, rates: Rates) -> None:
-        """Add a case."""
-        self._rates[case] = _as_json(rates)
-        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(self._rates[name])}" for name in sorted(self._rates))
-        write_atomically(self._file, f'{{"code": "{code()}", "rates": {{\n{lines}\n}}}}\n')
+        """Add a case to those that are in the file by now."""
+        stored = self._stored() | {case: _as_json(rates)}
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(stored[name])}" for name in sorted(stored))
+        write_atomically(self._file, f'{{"code": "{self._code}", "rates": {{\n{lines}\n}}}}\n')
+
+    def _stored(self) -> dict[str, Any]:
+        stored = json.loads(self._file.read_text()) if self._file.exists() else {}
+        return stored["rates"] if stored.get("code") == self._code else {}
 
 
 def main() -> None:
@@ -268,25 +277,24 @@ def main() -> None:
     failures = []
     kept, stored = Kept(arguments.folder), Cases(arguments.cases)
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        cases: dict[str, tuple[Scenario, int, list[Any]]] = {}
-        for number, scenario in enumerate(SCENARIOS):
-            for launches in arguments.launches if arguments.only in scenario.name else ():
-                trials, part = (arguments.trials, PART) if launches else (arguments.races, PART_OF_RACES)
-                case = f"{scenario.name:34} {launches or 'race':>4} x {trials}"
-                sizes = _sizes(trials, part) if stored.rates(case) is None else []
-                seeds = [(number, launches, place) for place in range(len(sizes))]
-                waiting = [
-                    pool.submit(kept.run, scenario, launches, size, seed)
-                    for size, seed in zip(sizes, seeds, strict=True)
-                ]
-                cases[case] = scenario, launches, waiting
+        cases: dict[str, tuple[Scenario, int, list[Future[Rates]]]] = {}
+        chosen = [(number, each) for number, each in enumerate(SCENARIOS) if arguments.only in each.name]
+        for (number, scenario), launches in itertools.product(chosen, arguments.launches):
+            trials, part = (arguments.trials, PART) if launches else (arguments.races, PART_OF_RACES)
+            case = f"{scenario.name}; {launches or 'race'}; {trials} sweeps"
+            sizes = _sizes(trials, part) if stored.rates(case) is None else []
+            waiting = [
+                pool.submit(kept.run, scenario, launches, size, (number, launches, place))
+                for place, size in enumerate(sizes)
+            ]
+            cases[case] = scenario, launches, waiting
         for case, (scenario, launches, waiting) in cases.items():
             rates = stored.rates(case)
             if rates is None:
                 rates = summed(part.result() for part in waiting)
                 stored.keep(case, rates)
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
-            print(f"{case}  {figures}", flush=True)
+            print(f"{case:50}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)
     instrument.finish(failures)
 

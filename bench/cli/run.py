@@ -155,21 +155,20 @@ def run(
         with waiting.reporting("reading all results of this machine", options.say):
             return folder.stored(store, margin=goal.aims.margin)
 
-    def told_of(store: KeepingStore) -> bool:
+    def told_of(store: KeepingStore, left_out: Sequence[Cell]) -> bool:
         """Print what is stored of the cells; returns whether that is what was asked for."""
         found = everything(store)
         options.say_notes(filter(None, [told(found.damages)]))
         shown = found.of(cells)
         if versions or python:  # whose cells are beside a baseline that nobody named
             shown = [*found.of(found.baselines_of(shown)), *shown]
-        is_measured = tell(found, shown, sizes, late=_late(left_out, len(cells)))
+        is_measured = tell(found, shown, sizes, late=_late(left_out, shown, len(cells)))
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
 
-    left_out: list[Cell] = []
     if FLEET in ctx.meta:
         stores = _on_fleet(ctx.meta[FLEET], cells, settings, lambda kind: KeepingStore(results, kind, stopping))
     else:
-        stores = [store := KeepingStore(results, machine.name(), stopping)]
+        store = KeepingStore(results, machine.name(), stopping)
         rows = None if model else lambda: stored(store).of(cells)
         try:
             with progress.observer(Console(stderr=True), rows, busy=machine.busy) as observer:
@@ -179,8 +178,8 @@ def run(
             with stopping.last_words():
                 _tell_standing(stored(store).of(cells), len(cells))
             raise
-        left_out = sweep_here.left_out
-    if sum(map(told_of, stores)) < len(stores):
+        stores = [(store, sweep_here.left_out)]
+    if sum(told_of(*each) for each in stores) < len(stores):
         raise typer.Exit(1)
 
 
@@ -189,8 +188,8 @@ def _on_fleet(
     cells: Sequence[Cell],
     settings: Options,
     store: Callable[[str], KeepingStore],
-) -> list[KeepingStore]:
-    """Run a sweep on each kind of machine of a fleet; returns the stores of the kinds."""
+) -> list[tuple[KeepingStore, list[Cell]]]:
+    """Run a sweep on each kind of machine of a fleet; returns the store of each kind, and its `Sweep.left_out`."""
     from bench.cli import progress
     from bench.pipeline.fleet import driver
     from bench.report.terminal import Console
@@ -198,7 +197,7 @@ def _on_fleet(
     address, machines = fleet
     stores = {kind: store(kind) for kind in driver.by_kind(machines)}
     console = Console(stderr=True)
-    driver.run(
+    left_out = driver.run(
         address,
         machines,
         cells,
@@ -207,7 +206,7 @@ def _on_fleet(
         lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
         options.say,
     )
-    return list(stores.values())
+    return [(stores[kind], left_out[kind]) for kind in stores]
 
 
 def _tell_standing(shown: Sequence[Row], total: int) -> None:
@@ -224,18 +223,19 @@ def _tell_standing(shown: Sequence[Row], total: int) -> None:
         options.say(f"{missing} of {total} cells are not in this table: they were not timed yet")
 
 
-def _late(left_out: Sequence[Cell], total: int) -> list[str]:
-    """What to say of cells for which there was no time, before the last line of a run."""
+def _late(left_out: Sequence[Cell], shown: Sequence[Row], total: int) -> list[str]:
+    """What to say of cells for which there was no time, and which no earlier run timed, before a run's last line."""
     from bench.pipeline import sweeps
 
-    late = {
-        "each compiles for half a minute, and no time was left; a longer --total or --budget adds them": 0,
-        "no time was left, and by earlier results each gains little over a plain export; the same command adds them": 0,
+    timed = {row.cell for row in shown if row.num_launches or row.same_as}
+    missing = [cell for cell in left_out if cell.path not in timed]
+    num_compiling = sum(map(sweeps.compiles, missing))
+    gains = "no time was left, and by earlier or published results each gains little over a plain export"
+    reasons = {
+        f"{gains}; a longer --total adds them": len(missing) - num_compiling,
+        "each compiles for half a minute, and no time was left; a longer --total adds them": num_compiling,
     }
-    compiling, others = late
-    for cell in left_out:
-        late[compiling if sweeps.compiles(cell) else others] += 1
-    return [f"{number} of {total} cells are not in the table: {why}" for why, number in late.items() if number]
+    return [f"{number} of {total} cells are not in the table: {why}" for why, number in reasons.items() if number]
 
 
 def _tell(

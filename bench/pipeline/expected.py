@@ -12,6 +12,7 @@ import statistics
 from pathlib import Path
 
 from bench.api import loading
+from bench.api.errors import InputError, StoreError
 from bench.records.store import Record, Store
 
 PUBLISHED = "results/reference/table.csv"
@@ -33,13 +34,23 @@ class Expected:
 
     def ratio(self, path: str) -> float:
         """The latency over the baseline's: of this machine where the cell was launched here; 0 if nothing is known."""
+        return self.own(path) or self.published(path)
+
+    def own(self, path: str) -> float:
+        """The latency over the baseline's as it was on this machine; 0 for a cell that was not launched here."""
         record = self._record(path)
         if record and (own_ns := self._median_ns(path)) and (of_ns := self._median_ns(record.launches[-1].reference)):
             return own_ns / of_ns
+        return 0.0
+
+    def published(self, path: str) -> float:
+        """The latency over the baseline's in the published table; 0 for a cell that is not in it."""
         return self._published.get(path, 0.0)
 
     def _record(self, path: str) -> Record | None:
-        record = self._store.read(self._keys[path]) if path in self._keys else None
+        record = None
+        with contextlib.suppress(StoreError, InputError):  # what cannot be read tells nothing of the order
+            record = self._store.read(self._keys[path]) if path in self._keys else None
         return record if record and record.launches else None
 
     def _median_ns(self, path: str) -> float | None:

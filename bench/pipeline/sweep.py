@@ -6,9 +6,8 @@ import dataclasses
 import functools
 import itertools
 import math
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Protocol
 
 import msgspec
@@ -28,15 +27,14 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
+from bench.pipeline.time_left import LEAST_SHARE, TimeLeft
 from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
 from bench.records.measured import same_as, what_runs
 from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
-LEAST_SHARE = 1 / 3
-"""Share of the budget that measuring gets in any case."""
-FURTHER = 0.2
-"""Share of the cells that are contenders, roughly, whose verification goes on when all cells have begun theirs."""
+PORTION = 32
+"""Spare cells that are begun before the sweep looks again whether there is time for more."""
 SECOND_S = 10.0
 """Time beyond the budget, but no more than the least share of it, in which contenders get a second launch."""
 
@@ -71,7 +69,7 @@ class Options:
         max_metric_loss: the most that a cell may lose of the reference's metric and still win.
         across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
         ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
-            than its budget, but at least `LEAST_SHARE` of it. None for the whole budget.
+            than its budget, but at least `time_left.LEAST_SHARE` of it. None for the whole budget.
         baseline: the cell to compare with, of the same request; None for the task's baseline.
         whole_split: whether every cell runs the whole held-out split before any cell is timed. Otherwise the cells go
             through all stages in waves with a few samples each, and only contenders run as many as decide: see
@@ -105,7 +103,7 @@ class Sweep:
         self._to_reset: set[str] = set()
         self._ledgers: dict[str, Ledger] = {}
         self._contenders: set[str] = set()
-        self._measured_s = 0.0
+        self._time_left = TimeLeft(options.ends_s, options.goal.budget_s)
         self._expected: Expected
         self.left_out: list[Cell] = []
 
@@ -123,26 +121,29 @@ class Sweep:
         everything = [*cells, *extra]
         self._expected = Expected(self._store)
         is_whole = self._options.whole_split
-        waves = [sweeps.Wave(everything)] if is_whole else sweeps.waves(everything, self._expected.ratio)
+        waves = [sweeps.Wave(everything)] if is_whole else self._waves(everything)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
+            num_begun = 0
             for wave in waves:
-                if self._is_too_late(wave):
-                    self.left_out += wave.needed
+                if not is_whole and self._is_too_late(wave):
+                    self.left_out += [*wave.needed, *wave.spare]
                     continue
-                began_s = time.monotonic()
-                verified += self._begin(wave.needed, baselines)
-                cell_s = (time.monotonic() - began_s) / max(1, len(wave.needed))
-                spare = wave.spare[: self._num_in_time(cell_s, len(verified))]
-                self.left_out += wave.spare[len(spare) :]
-                if spare:
-                    verified += self._begin(spare, baselines)
+                before = len(self.left_out)
+                if wave.needed:
+                    verified += self._begin(wave.needed, baselines)
+                spare = list(wave.spare)
+                while spare and (num := min(PORTION, self._time_left.num_in_time(len(verified)))):
+                    verified += self._begin(spare[:num], baselines)
+                    spare = spare[num:]
+                self.left_out += spare
                 if not is_whole:
-                    groups, goal = self._groups(verified, set(cells)), self._goal(len(wave) / len(everything))
+                    num_wave = len(wave) - (len(self.left_out) - before)
+                    groups, goal = self._groups(verified, set(cells)), self._goal(num_wave / len(everything))
                     if any(ledger.lacks(goal.min_launches) for group in groups for ledger in group.ledgers):
                         self._time(groups, goal)
-                    num_begun = sum(map(len, waves[: waves.index(wave) + 1]))
-                    self._observer.standing(num_begun - len(self.left_out), len(everything))
+                    num_begun += num_wave
+                    self._observer.standing(num_begun, len(everything))
             if is_whole:
                 self._measure(self._groups(verified, set(cells)))
                 return
@@ -152,37 +153,30 @@ class Sweep:
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
+    def _waves(self, cells: Sequence[Cell]) -> list[sweeps.Wave]:
+        """The cells in the order in which they are measured; a plain export that cannot run here is no measure."""
+        reasons = self._place.skip_reasons(cells)
+        usable = {cell.path for cell, reason in zip(cells, reasons, strict=True) if reason is None}
+        sources = (self._expected.own, self._expected.published)
+        return sweeps.waves(cells, *(functools.partial(_of_usable, usable, source) for source in sources))
+
     def _begin(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[Verified]:
         """Prepare and verify cells, with a few samples unless the whole split is to run."""
+        began_s = time.monotonic()
         prepared = self._prepare(cells)
         self._store.point({record.cell.path: key for key, record in self._records.items()})
+        num_new = sum(self._records[value.key].quality is None for value in prepared)
         if self._options.force:
             self._forget([value for value in prepared if value.cell not in baselines])
-        return self._verify(prepared, None if self._options.whole_split else Until())
-
-    def _num_in_time(self, cell_s: float, num_verified: int) -> int:
-        """How many more cells can be prepared and verified, at so many seconds each, so that measuring has its budget.
-
-        Any number where nothing is known of these seconds, or the time has no end.
-        """
-        ends_s, budget_s = self._options.ends_s, self._options.goal.budget_s
-        if ends_s is None or budget_s is None or not cell_s:
-            return sys.maxsize
-        to_measure_s = budget_s - self._measured_s
-        further_s = FURTHER * num_verified * cell_s
-        return max(0, math.floor((ends_s - time.monotonic() - to_measure_s - further_s) / cell_s))
+            num_new = len(prepared)
+        verified = self._verify(prepared, None if self._options.whole_split else Until())
+        self._time_left.note(time.monotonic() - began_s, num_new)
+        return verified
 
     def _is_too_late(self, wave: sweeps.Wave) -> bool:
-        """Whether compiling a wave's cells would leave measuring less than its least share of the time.
-
-        Where cells were left out already so that measuring keeps all of its budget, whether it would not keep that.
-        """
-        ends_s, budget_s = self._options.ends_s, self._options.goal.budget_s
+        """Whether there is no time to compile the cells of a wave, as where spare cells were left out before them."""
         compiling_s = sweeps.compiling_s(wave.needed)
-        if self._options.whole_split or not compiling_s or ends_s is None or budget_s is None:
-            return False
-        least_s = budget_s - self._measured_s if self.left_out else LEAST_SHARE * budget_s
-        return ends_s - time.monotonic() - compiling_s < least_s
+        return bool(compiling_s and self.left_out) or self._time_left.is_too_late(compiling_s)
 
     def _verify_contenders(self, groups: Sequence[Group], verified: Sequence[Verified]) -> list[Verified]:
         """Verify the contenders until it is known whether they keep the metric; those that follow them where not."""
@@ -343,7 +337,7 @@ class Sweep:
             cut_blocks=has_launches or self._options.whole_split,
             blocks=blocks,
         )
-        self._measured_s += time.monotonic() - began_s
+        self._time_left.measured_s += time.monotonic() - began_s
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
@@ -356,14 +350,12 @@ class Sweep:
         Args:
             share: of the whole budget, for one launch of each cell that has none; None for all that is left.
         """
-        goal, ends_s = self._options.goal, self._options.ends_s
+        goal = self._options.goal
         if share is not None:
             goal = dataclasses.replace(goal, max_launches=goal.min_launches, is_brief=True)
-        if goal.budget_s is None:
+        left_s = self._time_left.to_measure_s()
+        if goal.budget_s is None or left_s is None:
             return goal
-        left_s = goal.budget_s - self._measured_s
-        if ends_s is not None:
-            left_s = min(left_s, max(LEAST_SHARE * goal.budget_s - self._measured_s, ends_s - time.monotonic()))
         if share is not None:
             return dataclasses.replace(goal, budget_s=min(left_s, share * goal.budget_s))
         second_s = min(SECOND_S, LEAST_SHARE * goal.budget_s)
@@ -416,6 +408,10 @@ class Sweep:
             assert record is not None
         self._records[header.key] = record
         return record
+
+
+def _of_usable(usable: Set[str], ratio: Callable[[str], float], path: str) -> float:
+    return ratio(path) if path in usable else 0.0
 
 
 def _extent(quality: Quality) -> float:

@@ -33,7 +33,7 @@ SMALL = 60
 """Cells that are measured in any order: a model has about as many in the sweep `full`."""
 COMPILING_S = 40.0
 """Time of a core for a cell that compiles, of which half a minute is the compiler's."""
-GAIN = 0.95
+LITTLE_GAIN = 0.95
 """Expected latency over that of the fastest plain export, above which a cell is expected to gain little."""
 NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
@@ -167,9 +167,10 @@ class Wave:
     """Cells that go through all stages of a sweep together.
 
     Attributes:
-        needed: cells that a decision needs.
+        needed: cells that may be the fastest, as far as is known, and plain exports.
         spare: cells that are expected to gain little over a plain export, the fastest first: where the time of a sweep
-            does not suffice for all, these are left out.
+            does not suffice for all, these are left out. They come before what compiles for long: each such cell takes
+            the time of several.
     """
 
     needed: Sequence[Cell]
@@ -179,7 +180,7 @@ class Wave:
         return len(self.needed) + len(self.spare)
 
 
-def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) -> list[Wave]:
+def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]:
     """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
 
     The first are each framework's own format and its first plain export to each other format, on their usual runtimes
@@ -187,7 +188,8 @@ def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) 
 
     Args:
         cells: all cells of a sweep.
-        ratio: the expected ratio of a cell, by its path; 0 where nothing is known.
+        sources: what is expected, the surest first: the ratio of a cell by its path, or 0 where nothing is known.
+            Ratios of two sources are not compared.
     """
     cells = list(cells)
     is_small = len(cells) <= SMALL
@@ -203,10 +205,12 @@ def waves(cells: Iterable[Cell], ratio: Callable[[str], float] = lambda _: 0.0) 
         return 2 if compiles(cell) else int(is_small or not is_first(cell))
 
     groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
-    beside = {} if is_small else _beside_plain(cells, ratio)
-    spare = {cell for cell in groups[1] if beside.get(cell, 0.0) > GAIN}
+    beside: dict[Cell, float] = {}
+    for source in () if is_small else reversed(sources):
+        beside |= _beside_plain(cells, source)
+    spare = sorted((cell for cell in groups[1] if beside.get(cell, 0.0) > LITTLE_GAIN), key=beside.__getitem__)
     ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
-    ordered[1] = Wave(ordered[1].needed, tuple(sorted(spare, key=beside.__getitem__)))
+    ordered[1] = Wave(ordered[1].needed, tuple(spare))
     return [each for each in ordered if len(each)]
 
 

@@ -160,14 +160,15 @@ def _nats(outputs: Arrays, targets: Sequence[Any]) -> np.ndarray:
 
     ids_NT, _ = np.stack(targets, axis=1)
     logits_NTV = outputs["logits"]
+    assert logits_NTV.shape[:2] == ids_NT.shape
     logits_RV = logits_NTV.reshape(-1, logits_NTV.shape[-1])  # R: tokens of all samples
     log_sum_R = np.empty(len(logits_RV))
     for start in range(0, len(logits_RV), ROWS):
         rows = slice(start, start + ROWS)
-        exponent_RV = logits_RV[rows].astype(np.float64)
-        highest_R = exponent_RV.max(axis=1)
-        exponent_RV -= highest_R[:, None]
-        np.exp(exponent_RV, out=exponent_RV)
-        log_sum_R[rows] = np.log(exponent_RV.sum(axis=1)) + highest_R
+        scaled_RV = logits_RV[rows].astype(np.float64)
+        highest_R = scaled_RV.max(axis=1)
+        scaled_RV -= highest_R[:, None]
+        np.exp(scaled_RV, out=scaled_RV)
+        log_sum_R[rows] = np.log(scaled_RV.sum(axis=1)) + highest_R
     right_R = np.take_along_axis(logits_RV, ids_NT.reshape(-1, 1), axis=1)[:, 0]
     return (log_sum_R - right_R.astype(np.float64)).reshape(ids_NT.shape)

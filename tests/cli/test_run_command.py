@@ -80,6 +80,22 @@ def test_a_cell_that_was_timed_and_has_ended_is_counted_once(capsys: pytest.Capt
     assert "2 of 5 cells are not in this table" in capsys.readouterr().err
 
 
+def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:
+    """A cell that an earlier run timed is in the table."""
+    spare, timed, compiling = (
+        Cell.from_path(f"crnn/torch/{rest}/cpu/b1t1")
+        for rest in ("torch_onnx/onnxsim/onnxruntime", "torch_onnx/ort-all/onnxruntime", "native/raw/torch_compile")
+    )
+    shown = [searches.row(cell=timed.path, num_launches=1), searches.row(cell=spare.path)]
+    assert run._late([spare, timed, compiling], shown, 20) == [
+        "1 of 20 cells are not in the table: no time was left, and by earlier or published results each gains little "
+        "over a plain export; a longer --total adds them",
+        "1 of 20 cells are not in the table: each compiles for half a minute, and no time was left; a longer --total "
+        "adds them",
+    ]
+    assert run._late([timed], shown, 20) == []
+
+
 def test_the_last_line_says_how_the_run_ended_whatever_was_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,5 +108,5 @@ def test_the_last_line_says_how_the_run_ended_whatever_was_left_out(
         main.main()
     assert end.value.code == 1
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("bench: ")]
-    assert said[-2].startswith("bench: 1 of 3 cells are not in the table: each compiles for half a minute")
+    assert said[-2].startswith("bench: 1 of 3 cells are not in the table: no time was left, and by earlier or ")
     assert said[-1].startswith("bench: no cell could be timed")

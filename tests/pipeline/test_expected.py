@@ -46,6 +46,14 @@ def test_own_launches_count_before_published_ones(tmp_path: Path, monkeypatch: p
     assert ratios == pytest.approx([1.0, 0.5, 1.5, 0.7, 0.0], rel=0.01)
 
 
+def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "checkout", lambda: None)
+    store = Store(tmp_path, "machine")
+    store.point({FAST: "0" * 24})
+    (store.folder / f"{'0' * 24}.jsonl").mkdir()
+    assert Expected(store).own(FAST) == 0
+
+
 def test_a_cell_that_runs_the_graph_of_another_is_expected_to_be_as_fast(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(f"cell,ratio,same_as\n{NEW},,{FAST}\n{FAST},0.5,\n{BROKEN},,gone\n")
     assert expected.published(tmp_path / "table.csv") == {FAST: 0.5, NEW: 0.5}

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 from scipy import stats
 
@@ -21,182 +17,24 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.measure import blocks, rounds
-from bench.measure.block import Subject
-from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.goal import Goal
-from bench.measure.limits import Limits
 from bench.pipeline import contenders, sweeps
 from bench.pipeline import sweep as module
 from bench.pipeline.flow import Prepared, Verified
-from bench.pipeline.looks import Until
-from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import metric_loss
-from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.metric_loss import Lost
 from bench.records.store import Store
 from support import records as made
-from support.fake_blocks import Bench
+from support.fake_place import NUM, Told, sweeps_of
 
-NUM = 1000
 LETTERS = "abcdefghijklmnopqrst"
-
-
-def cell(variant: str, task: str = "toy") -> Cell:
-    return Cell.from_path(f"{task}/null/native/{variant}/null/cpu/b1t1")
-
-
-class FakePlace:
-    """A place that notes its steps, and knows how many samples each variant loses of the first and of all.
-
-    Args:
-        bench: the fake blocks, whose variants it times.
-        losses: by variant, the samples of the whole split that it loses.
-        sizes: by variant, bytes of its file.
-        ends: by variant, what comes of it where it runs more than the first samples: `broken` or `failed`.
-        graphs: by variant, its graph, where others may have the same one.
-    """
-
-    def __init__(
-        self,
-        bench: Bench,
-        losses: Mapping[str, int],
-        sizes: Mapping[str, int],
-        ends: Mapping[str, str],
-        graphs: Mapping[str, str],
-    ) -> None:
-        self.steps: list[tuple[str, ...]] = []
-        self._bench, self._losses, self._sizes, self._ends, self._graphs = bench, losses, sizes, ends, graphs
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        yield
-
-    def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
-        return [None] * len(cells)
-
-    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
-        self.note("prepare", cells)
-        for each in cells:
-            key = each.variant.encode().hex().ljust(24, "0")
-            artifact: Any = Artifact(
-                path=Path(each.variant),
-                format="null",
-                sha256=each.variant,
-                size_bytes=self._sizes.get(each.variant, 9),
-                canonical=self._graphs.get(each.variant),
-            )
-            outcome = Prepared(cell=each, artifact=artifact, key=key)
-            header = Header(schema=SCHEMA, key=key, cell=each.path, subject=("weights", None), artifact=artifact.facts)
-            told(Begun(cell=each, header=header, outcome=outcome))
-
-    def verify(
-        self,
-        cells: Sequence[Prepared],
-        known: Mapping[str, Quality],
-        limits: Limits,
-        until: Until | None,
-        told: Callable[[Sequence[Prepared], Verified | Failure], None],
-    ) -> None:
-        def is_enough(found: Quality) -> bool:
-            return found.is_whole if until is None else until.is_met(found)
-
-        missing = [value for value in cells if value.key not in known or not is_enough(known[value.key])]
-        if missing:
-            limit = "whole" if until is None else "first" if until.limit is None else f"until {until.limit}"
-            self.note(f"verify {limit}", [value.cell for value in missing])
-        for value in cells:
-            end = self._ends.get(value.cell.variant) if until != Until() and value in missing else None
-            if end == "failed":
-                told([value], Failure(stage="verify", reason="it crashed"))
-                continue
-            found = self._quality(value.cell.variant, until) if value in missing else known[value.key]
-            if end == "broken":
-                found = replace(found, fidelity="broken", reason="it is broken", num_samples=UNSET)
-            told([value], Verified.of(value, quality=found, inputs=Path("inputs")))
-
-    def _quality(self, variant: str, until: Until | None) -> Quality:
-        lost, whole = self._losses.get(variant, 0), until is None
-        if until is not None and until.limit is not None:
-            whole = bool(lost)
-        num = NUM if whole else 64 if until is None or until.limit is None else 600
-        points = tuple((row, 1.0) for row in range(lost if whole else 0))
-        known = Lost(num_samples=num, score=0.9, most=1.0, points=points, of=UNSET if until is None else NUM)
-        return replace(
-            made.quality(judged_by="judge", reference_digest="reference", fidelity="drifted" if points else "close"),
-            metric_loss=known.mean,
-            lost=known,
-            num_samples=UNSET if whole else num,
-        )
-
-    def subject(self, value: Verified) -> Subject:
-        return made.subject(value.cell, key=value.key)
-
-    def blocks(self) -> Blocks:
-        return BlocksHere()
-
-    def note(self, step: str, cells: Sequence[Cell]) -> None:
-        self.flush()
-        self.steps.append((step, *sorted(each.variant for each in cells)))
-
-    def flush(self) -> None:
-        """Note the variants of the blocks that have run since the last step."""
-        if self._bench.blocks:
-            self.steps.append(("time", *sorted({variant for block in self._bench.blocks for variant in block})))
-            self._bench.blocks.clear()
-
-
-class Told:
-    """An observer that notes how many cells have been through all stages."""
-
-    def __init__(self) -> None:
-        self.standings: list[tuple[int, int]] = []
-
-    def stage(self, name: str, total: int) -> None: ...
-    def cell(self, cell: Cell, outcome: str) -> None: ...
-    def measured(self, cells: Sequence[Cell]) -> None: ...
-    def progress(self, progress: object) -> None: ...
-    def standing(self, num_cells: int, total: int) -> None:
-        self.standings.append((num_cells, total))
 
 
 @pytest.fixture
 def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Runs a sweep of variants in waves, and gives its steps."""
-    bench = Bench(monkeypatch)
-    told = Told()
-
-    def run(
-        waves: Sequence[Sequence[str]],
-        *,
-        spare: Sequence[str] = (),
-        speeds: Mapping[str, int],
-        losses: Mapping[str, int] | None = None,
-        sizes: Mapping[str, int] | None = None,
-        ends: Mapping[str, str] | None = None,
-        graphs: Mapping[str, str] | None = None,
-        whole_split: bool = False,
-        ends_s: float | None = None,
-        **goal: Any,
-    ) -> list[tuple[str, ...]]:
-        bench.speeds = {variant: [ns] for variant, ns in speeds.items()}
-        order = [*itertools.chain.from_iterable(waves), *spare]
-        chosen = [sweeps.Wave([cell(name) for name in wave]) for wave in waves]
-        chosen[-1] = dataclasses.replace(chosen[-1], spare=[cell(name) for name in spare])
-        monkeypatch.setattr(sweeps, "waves", lambda cells, ratio: chosen)
-        monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
-        place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
-        options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
-        store = Store(tmp_path, "machine")
-        sweep = Sweep(store, options, told, place)
-        sweep.run([cell(name) for name in order])
-        run.left_out = sweep.left_out  # type: ignore[attr-defined]
-        run.records = {record.cell.variant: record for record in store.read_all().values()}  # type: ignore[attr-defined]
-        place.flush()
-        return list(place.steps)
-
-    run.told = told  # type: ignore[attr-defined]
-    return run
+    return sweeps_of(monkeypatch, tmp_path)
 
 
 SPEEDS = {"fast": 400, "near": 410, "slow": 3000}
@@ -225,33 +63,6 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
     steps = swept([["raw", "fast"], ["slow"]], speeds=SPEEDS, ends_s=ends_s, budget_s=600.0)
     assert (("prepare", "slow") not in steps) == is_left_out
     assert [each.variant for each in swept.left_out] == (["slow"] if is_left_out else [])
-
-
-@pytest.mark.parametrize(
-    ("verifying_s", "left_out"),
-    [
-        pytest.param(10.0, "", id="a fast machine"),
-        pytest.param(25.0, "defg", id="75 s are left: 20 to measure, 15 to verify contenders, and 25 for each cell"),
-        pytest.param(60.0, "cdefg", id="measuring has lost some of its budget already"),
-    ],
-)
-def test_what_gains_little_is_left_out_where_measuring_would_lose_some_of_its_budget(
-    swept: Any, monkeypatch: pytest.MonkeyPatch, verifying_s: float, left_out: str
-) -> None:
-    """Of 150 s measuring has 20; there is always time for the three cells that a decision needs."""
-    now = [0.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    verify = FakePlace.verify
-
-    def slowly(place: FakePlace, cells: Sequence[Prepared], *arguments: Any) -> None:
-        now[0] += verifying_s * len(cells)
-        verify(place, cells, *arguments)
-
-    monkeypatch.setattr(FakePlace, "verify", slowly)
-    speeds = dict.fromkeys("abcdefg", 400)
-    swept([["raw", "a", "b"]], spare="cdefg", speeds=speeds, ends_s=150.0, budget_s=20.0)
-    assert "".join(each.variant for each in swept.left_out) == left_out
-    assert swept.told.standings == [(8 - len(left_out), 8)]
 
 
 def test_the_first_blocks_are_not_cut_so_that_a_slow_machine_has_a_table(
@@ -369,7 +180,7 @@ def test_measuring_gets_its_least_share_once(swept: Any, monkeypatch: pytest.Mon
         Store(Path("unused"), "machine"), Options(goal=Goal(budget_s=30.0), ends_s=-1e9, whole_split=False), Told()
     )
     assert sweep._goal().budget_s == pytest.approx(10.0)
-    sweep._measured_s = 12.0
+    sweep._time_left.measured_s = 12.0
     assert (sweep._goal().budget_s or 0.0) <= 0
 
 

@@ -30,7 +30,7 @@ def run(
     store: Callable[[str], Store],
     observer: Callable[[str], Observer],
     say: Callable[[str], None],
-) -> None:
+) -> dict[str, list[Cell]]:
     """Run a sweep on each kind of machine, and store what comes of it as soon as it comes.
 
     Args:
@@ -42,6 +42,9 @@ def run(
         observer: gives the observer of the sweep of a kind, which is told in a thread of its own.
         say: tells a person of a machine that can no longer take part.
 
+    Returns:
+        By kind, the cells for which there was no time: see `Sweep.left_out`.
+
     Raises:
         FleetError: the head no longer answers, or a kind has no machine left; all finished results are kept.
         StoreError: results cannot be written; likewise.
@@ -51,9 +54,11 @@ def run(
     kinds = by_kind(machines)
     portable = Portable(first=next(iter(kinds))) if len(kinds) > 1 else None
     waiting: set[Future[None]] = {lost}
+    sweeps: dict[str, Sweep] = {}
     for kind, members in kinds.items():
         place = FleetPlace(members, cluster.living, say, portable)
-        waiting.add(_begun(Sweep(store(kind), options, observer(kind), place), cells, place.end))
+        sweeps[kind] = Sweep(store(kind), options, observer(kind), place)
+        waiting.add(_begun(sweeps[kind], cells, place.end))
     errors: list[BaseException] = []
     while waiting != {lost}:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -64,6 +69,7 @@ def run(
         errors += [error for future in done if (error := future.exception()) is not None]
     if errors:
         raise errors[0]
+    return {kind: sweep.left_out for kind, sweep in sweeps.items()}
 
 
 def _begun(sweep: Sweep, cells: Sequence[Cell], ended: Callable[[], None]) -> Future[None]:
