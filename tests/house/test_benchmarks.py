@@ -119,6 +119,19 @@ def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
     ]
 
 
+def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coverage = scripts("coverage")
+    cases = coverage.Cases(tmp_path / "coverage.json")
+    cases.keep("quiet; 1", {"covered": coverage.Rate(times=9, of=10)})
+    coverage.Cases(tmp_path / "coverage.json").keep("quiet; 2", {"covered": coverage.Rate(times=3, of=4)})
+    assert cases.rates("quiet; 1") == {"covered": coverage.Rate(times=9, of=10)}
+    assert cases.rates("quiet; 2") == {"covered": coverage.Rate(times=3, of=4)}
+    monkeypatch.setattr(coverage, "SCENARIOS", coverage.SCENARIOS[:-1])
+    assert coverage.Cases(tmp_path / "coverage.json").rates("quiet; 1") is None
+
+
 def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.CaptureFixture[str]) -> None:
     between = scripts("between_sweeps")
 
