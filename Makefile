@@ -14,7 +14,8 @@ REPORT := $(RESULTS)/report.html
 # One folder for each processor, that of the published tables first; a full sweep of another one is made there by
 # `make bench RESULTS=results/NAME WHOLE=1`.
 PROCESSORS ?= results/reference results/search results/search_amx
-# Time for measuring, and for all of a sweep: where preparing and verifying take long, measuring gets less.
+# Time for measuring, and for all of a sweep: where preparing and verifying take long, cells that gain little are left out,
+# and where that does not suffice, measuring gets less.
 BUDGET ?= 12m
 TOTAL ?= 28m
 MINUTES ?= 10

@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--cases", type=Path, default=CASES, help="keeps the rates of whole cases")
     arguments = parser.parse_args()
     failures = []
-    kept, stored = Kept(arguments.folder), Cases(arguments.cases)
+    parts, stored = Kept(arguments.folder), Cases(arguments.cases)
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
         cases: dict[str, tuple[Scenario, int, list[Future[Rates]]]] = {}
         chosen = [(number, each) for number, each in enumerate(SCENARIOS) if arguments.only in each.name]
@@ -284,7 +284,7 @@ def main() -> None:
             case = f"{scenario.name}; {launches or 'race'}; {trials} sweeps"
             sizes = _sizes(trials, part) if stored.rates(case) is None else []
             waiting = [
-                pool.submit(kept.run, scenario, launches, size, (number, launches, place))
+                pool.submit(parts.run, scenario, launches, size, (number, launches, place))
                 for place, size in enumerate(sizes)
             ]
             cases[case] = scenario, launches, waiting

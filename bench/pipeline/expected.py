@@ -1,6 +1,6 @@
-"""How fast cells are expected to be, by what earlier sweeps stored: it orders the work, and replaces no measurement.
+"""How fast cells are expected to be, by earlier sweeps: it orders the work, and replaces no measurement.
 
-Where the time of a sweep ends early, the cells that it did not come to are those that were far behind elsewhere.
+Where the time of a sweep does not suffice, the cells left out are those that gained little or nothing elsewhere.
 """
 
 from __future__ import annotations
