@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli import options
+from bench.cli import options, waiting
 
 if TYPE_CHECKING:
     from bench.pipeline.fleet.place import Machine
@@ -109,7 +109,8 @@ def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     _needs_ray()
     ctx.obj.at_once = True
     _connect(at, token_file)
-    machines, refused = cluster.machines()
+    with waiting.reporting("waiting for the machines to answer", options.say):
+        machines, refused = cluster.machines()
     options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
 
 
@@ -145,7 +146,8 @@ def _machines() -> list[Machine]:
     from bench.pipeline.fleet import cluster
     from bench.pipeline.fleet.place import FleetError
 
-    machines, refused = cluster.machines()
+    with waiting.reporting("waiting for the machines to answer", options.say):
+        machines, refused = cluster.machines()
     for one in refused:
         options.say(f"{one.name} takes no part: {one.reason}")
     if not machines:

@@ -57,10 +57,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         fleet.end()
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 90) -> None:
+def wait_for(condition: Callable[[], bool], harness: Harness, limit_s: float = 180) -> None:
+    """Wait until something is so; a failure shows all that the command has written by then."""
     deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, harness.stderr()
         time.sleep(0.05)
 
 
@@ -102,7 +103,7 @@ def test_machines_share_a_sweep(fleet: Fleet, harness: Harness) -> None:
 @pytest.mark.thorough
 def test_a_driver_that_was_killed_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
-    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = {line["launch"] for line in harness.lines("launch")}
@@ -116,7 +117,7 @@ def test_a_driver_that_was_killed_goes_on(fleet: Fleet, harness: Harness) -> Non
 @pytest.mark.thorough
 def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
-    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness)
     assert fleet.send(signal.SIGKILL, "raylet/raylet", "one")
 
     ended(process, harness)
@@ -128,7 +129,7 @@ def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harn
 @pytest.mark.thorough
 def test_work_of_a_machine_that_hangs_goes_to_another(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
-    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness)
     assert fleet.send(signal.SIGSTOP, name="one")
 
     ended(process, harness)
@@ -155,7 +156,7 @@ def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, har
 @pytest.mark.thorough
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness, "--launches", "1000")
-    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness)
     process.send_signal(signal.SIGINT)
     sent_s = time.monotonic()
 
@@ -243,8 +244,8 @@ def test_a_cluster_that_ray_started_serves_as_it_is(harness: Harness, tmp_path: 
     try:
         subprocess.run([*start, "--include-dashboard=false"], env=variables, check=True, capture_output=True)
         process = other.run(harness, "--launches", "1000")
-        wait_for(lambda: "measures" in other.bench("driver", "status", "--at", other.address).stdout, harness.stderr())
-        wait_for(lambda: len(harness.lines("launch")) > 0, harness.stderr())
+        wait_for(lambda: "measures" in other.bench("driver", "status", "--at", other.address).stdout, harness)
+        wait_for(lambda: len(harness.lines("launch")) > 0, harness)
         process.send_signal(signal.SIGINT)
         ended(process, harness, code=130)
         after = other.bench("driver", "status", "--at", other.address)
@@ -268,7 +269,7 @@ def test_eight_machines(harness: Harness, tmp_path: Path) -> None:
     finally:
         other.end()
 
-    assert check(harness) == set(names)
+    assert check(harness) == set(names), harness.stderr()
 
 
 def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness, tmp_path: Path) -> None:
@@ -288,7 +289,7 @@ def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness,
 @pytest.mark.thorough
 def test_a_dead_head_is_one_line_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
-    wait_for(lambda: len(harness.lines("launch")) > 4, harness.stderr())
+    wait_for(lambda: len(harness.lines("launch")) > 4, harness)
     assert fleet.send(signal.SIGKILL, "gcs_server")
 
     ended(process, harness, code=2)

@@ -34,8 +34,12 @@ NAME = "BENCH_PLACE"
 """The environment variable by which the processes of a machine know its name in the fleet."""
 FLEET, START = "BENCH_FLEET", "BENCH_FLEET_START"
 """The variables by which they are known as those of a head at an address, and of one start of a machine."""
-ANSWER_S = 20.0
-"""Time in which a machine tells what it is; one that does not takes no part."""
+ANSWER_S = 60.0
+"""Time in which a machine tells what it is; a machine that does not takes no part.
+
+A new process of Ray imports Ray and the harness before it answers: 3 s on an idle machine, 20 s where it is loaded. A
+machine that hangs is taken for dead sooner, by `LIVENESS`, and is waited for no longer.
+"""
 PROBE_S = 3.0
 MOST_PROBES = 5
 STORE_BYTES = 200 * 2**20
