@@ -73,6 +73,8 @@ class NodeTime:
 class Runtime(Plugin, abc.ABC):
     """Opens an artifact on a provider."""
 
+    title: ClassVar[str] = ""
+    """Its name in figures and sentences, such as `ONNX Runtime`; the plugin's name where this is empty."""
     formats: ClassVar[tuple[str, ...]]
     """Artifact formats it opens."""
     default_for: ClassVar[tuple[str, ...]] = ()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bench.api.errors import InputError
-from bench.cli import options
+from bench.cli import options, waiting
 
 
 def plot(
@@ -17,11 +17,17 @@ def plot(
     results: options.Results = options.RESULTS,
     output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
 ) -> None:
-    """Figures as PNG and SVG: latency, accuracy against latency, memory and size, and latency by size."""
+    """Figures as PNG and SVG: latency, accuracy against latency, memory and size, and latency by size.
+
+    Also one figure of all tasks, for a light and for a dark page: each runtime's best deployment, and which to ship.
+    """
+    from bench.api.loss_units import AllowedLoss
+    from bench.decisions.answer import answers
+    from bench.decisions.constraints import Constraints
     from bench.decisions.sizes import families
     from bench.records import assemble
     from bench.report import part
-    from bench.report.figures import plots, size_plots
+    from bench.report.figures import overview, plots, size_plots
 
     stored = options.read(results)
     higher = assemble.higher_is_better(stored.records)
@@ -31,6 +37,9 @@ def plot(
         options.say(part.sentence("", len(drawn), len(rows)))
     paths = plots.draw(drawn, place, higher_is_better=higher)
     paths += size_plots.draw(families(stored.measurements, drawn), place)
+    with waiting.reporting(f"comparing {len(rows)} cells", options.say):
+        decided = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
+    paths += overview.draw(decided, place)
     if not paths:
         raise InputError("nothing to draw: no cell has been timed; `bench run` measures")
     options.tell(*map(str, paths))

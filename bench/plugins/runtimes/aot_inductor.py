@@ -10,6 +10,7 @@ from bench.plugins.engines.pytorch.runtime import TorchRuntime, TorchSession
 class AotInductor(TorchRuntime):
     """Opens `.pt2` packages; a package is compiled for one device and one precision."""
 
+    title = "AOTInductor"
     formats = ("pt2",)
     generates = False
     imports = ("torch._inductor.package",)

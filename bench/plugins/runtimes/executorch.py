@@ -11,6 +11,7 @@ from bench.plugins.engines.calls import CallSession
 class ExecuTorch(Runtime):
     """Opens `.pte` programs and runs their method `forward`."""
 
+    title = "ExecuTorch"
     requires = ("executorch", "torch")
     extra = "executorch"
     formats = ("pte",)

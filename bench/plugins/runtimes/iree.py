@@ -10,6 +10,7 @@ from bench.plugins.engines.calls import CallSession
 class Iree(Runtime):
     """Opens `.vmfb` modules."""
 
+    title = "IREE"
     requires = ("iree.runtime",)
     extra = "iree"
     formats = ("vmfb",)

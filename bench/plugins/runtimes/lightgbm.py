@@ -13,6 +13,7 @@ from bench.plugins.engines.calls import CallSession
 class LightGbm(Runtime):
     """Predicts from arrays; LightGBM compares and adds numbers in float64."""
 
+    title = "LightGBM"
     requires = ("lightgbm",)
     extra = "sklearn"
     formats = ("lightgbm",)

@@ -33,6 +33,7 @@ def load(path, outputs):
 class LiteRt(Runtime):
     """Opens `.tflite` files that have one signature."""
 
+    title = "LiteRT"
     requires = ("ai_edge_litert",)
     extra = "litert"
     formats = ("tflite",)

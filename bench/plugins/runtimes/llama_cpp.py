@@ -8,6 +8,7 @@ from bench.api import Runtime, Session, Task
 class LlamaCpp(Runtime):
     """Opens GGUF files."""
 
+    title = "llama.cpp"
     requires = ("xllamacpp", "gguf")
     extra = "generate"
     formats = ("gguf",)

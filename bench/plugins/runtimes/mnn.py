@@ -20,6 +20,7 @@ LEVELS = {False: 2, True: 3}
 class Mnn(Runtime):
     """Opens `.mnn` files, in float32."""
 
+    title = "MNN"
     requires = ("MNN",)
     extra = "more"
     formats = ("mnn",)

@@ -61,6 +61,7 @@ class NcnnSession(Session):
 class Ncnn(Runtime):
     """Opens ncnn's files in one archive, in float32."""
 
+    title = "ncnn"
     requires = ("ncnn",)
     extra = "ncnn"
     formats = ("ncnn",)

@@ -93,6 +93,7 @@ class GenaiGenerator(CountedSession, Generator):
 class OnnxRuntimeGenai(Runtime):
     """Opens folders of onnxruntime-genai, each in one archive."""
 
+    title = "onnxruntime-genai"
     requires = ("onnxruntime_genai",)
     extra = "generate"
     formats = (genai.FORMAT,)

@@ -68,6 +68,7 @@ class OpenVinoSession(CompiledSession):
 class OpenVino(Runtime):
     """Opens ONNX files, and OpenVINO IR in one archive."""
 
+    title = "OpenVINO"
     requires = ("openvino",)
     extra = "openvino"
     formats = ("openvino", "onnx")

@@ -16,6 +16,7 @@ from bench.plugins.engines.openvino.settings import CACHES, of_generation
 class OpenVinoGenai(Runtime):
     """Opens OpenVINO IR in one archive."""
 
+    title = "openvino-genai"
     requires = ("openvino_genai", "openvino")
     extra = "generate"
     formats = ("openvino",)

@@ -6,4 +6,5 @@ from bench.plugins.engines.pytorch.runtime import TorchRuntime
 class PyTorch(TorchRuntime):
     """Calls the module as it is."""
 
+    title = "PyTorch"
     default_for = ("torch",)

@@ -44,6 +44,7 @@ class SklearnSession(Session):
 class Sklearn(Runtime):
     """Opens pickles of estimators; every estimator in them that has `n_jobs` takes the number of threads."""
 
+    title = "scikit-learn"
     requires = ("sklearn", "joblib")
     extra = "sklearn"
     formats = ("sklearn",)

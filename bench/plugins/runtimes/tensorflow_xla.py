@@ -13,6 +13,8 @@ from bench.plugins.engines.tensorflow.runtime import TfRuntime, traced
 class TensorFlowXla(TfRuntime):
     """Keras models compiled just in time."""
 
+    title = "TensorFlow XLA"
+
     def callable(self, model: Any, task: Task | Decoder, provider: str) -> tuple[Any, str]:
         return traced(model, task, jit_compile=True), "float32"  # compiling needs shapes
 

@@ -17,6 +17,7 @@ from bench.plugins.engines.pytorch.runtime import TorchRuntime, no_compiler
 class TorchCompile(TorchRuntime):
     """Compiles the module just in time."""
 
+    title = "torch.compile"
     compiles = True
     imports = ("torch._dynamo", "torch._inductor.compile_fx")  # imports of seconds, which would count as loading
 

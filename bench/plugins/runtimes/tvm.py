@@ -10,6 +10,7 @@ from bench.plugins.engines.calls import CallSession
 class Tvm(Runtime):
     """Opens shared libraries that TVM compiled on this machine; opening one runs the code in it."""
 
+    title = "TVM"
     requires = ("tvm",)
     extra = "tvm"
     formats = ("tvm",)

@@ -13,6 +13,7 @@ from bench.plugins.engines.calls import CallSession
 class XGBoost(Runtime):
     """Predicts from arrays in place, without a `DMatrix`."""
 
+    title = "XGBoost"
     requires = ("xgboost",)
     extra = "sklearn"
     formats = ("xgboost",)

@@ -39,6 +39,7 @@ class OrtSession(Session):
 class OrtRuntime(Runtime):
     """Opens ONNX files on every usable provider; subclasses differ in how the file and the arrays get in."""
 
+    title = "ONNX Runtime"
     requires = ("onnxruntime",)
     formats = ("onnx",)
     generates = True

@@ -21,6 +21,7 @@ def traced(model: Any, task: Task | Decoder, **options: Any) -> Any:
 class TfRuntime(Runtime):
     """Runs a task's Keras model."""
 
+    title = "TensorFlow"
     requires = ("tensorflow", "keras")
     extra = "tf"
     formats = ("keras",)

@@ -1,0 +1,192 @@
+"""The figure of the decisions: for each task each runtime's best deployment, and what its metric loses."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api.errors import BenchError
+from bench.decisions.answer import Answer
+from bench.records import machines, ranking
+from bench.records.rows import Row
+from bench.report import outcome, writing
+from bench.report.figures import canvas
+from bench.report.figures.whiskers import whisker
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAME = "overview"
+NUM_COLUMNS = 2
+BAR, BAR_HEIGHT = 0.22, 0.62
+"""Inches from one line to the next, and the share of these that a bar takes."""
+BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
+"""Width in inches of the bars and of the notes at their right, and between two panels."""
+PANEL_TITLE = 0.36
+BESIDE = 1.15
+"""Width in inches of the text beside the longest bar."""
+MOST_BARS = 8
+MEANING = (
+    "Bars: latency, less is better; beside it, how many times as fast as the baseline (grey), with the whisker of its "
+    "95 % interval. At the right: what is lost of the metric. Of each runtime the fastest deployment that keeps to the "
+    "limit of the metric and is faster than the baseline; dark and bold: the one to ship; hollow: faster, but it loses "
+    "more."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Theme:
+    """Colours of the figure on a light or on a dark page."""
+
+    text: str
+    faint: str
+    shipped: str
+    other: str
+    baseline: str
+
+
+THEMES = {
+    "light": Theme(text="#1F2328", faint="#59636E", shipped="#0072B2", other="#9CCBE8", baseline="#B8BEC5"),
+    "dark": Theme(text="#F0F6FC", faint="#9198A1", shipped="#56B4E9", other="#2B6A92", baseline="#5B636D"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A deployment in the figure.
+
+    Attributes:
+        row: its row.
+        is_shipped: whether it is the one to ship, or looks fastest where the data do not decide.
+        is_lossy: whether it loses more of the metric than is allowed.
+    """
+
+    row: Row
+    is_shipped: bool
+    is_lossy: bool
+
+    @property
+    def name(self) -> str:
+        """The runtime in words, and the precision where it is a reduced one: `LiteRT, int8`."""
+        precision = self.row.precision
+        return title_of(self.row.runtime) + (f", {precision}" if precision not in (None, "float32") else "")
+
+
+def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
+    """Write `overview-light.svg` and `overview-dark.svg`, for pages of either colour, and return their paths.
+
+    Args:
+        answers: the answers, one panel each; an answer of which nothing qualifies has none.
+        folder: folder of the figures, which is made where it is missing.
+    """
+    import matplotlib
+
+    shown = [one for one in answers if one.choice.leading is not None]
+    if not shown:
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, theme in THEMES.items():
+        # A page shows the figure as a picture, without the fonts of the reader's machine: text becomes outlines.
+        style = {**canvas.STYLE, "svg.fonttype": "path", "text.color": theme.text, "savefig.transparent": True}
+        with matplotlib.rc_context(style):
+            paths.append(canvas.save(_figure(shown, theme), folder / f"{NAME}-{name}.svg"))
+    return paths
+
+
+def title_of(runtime: str) -> str:
+    """The name of a runtime in words; that of its plugin where the runtime is not here."""
+    from bench.plugins import catalog
+
+    with contextlib.suppress(BenchError):
+        return catalog.runtime(runtime).title or runtime
+    return runtime
+
+
+def bars_of(answer: Answer) -> list[Bar]:
+    """The bars of an answer, the fastest first: see `MEANING`."""
+    choice = answer.choice
+    shipped = choice.leading
+    assert shipped is not None
+    lossy = [choice.faster] if choice.faster else []
+    baselines = [row for row in choice.group.rows if ranking.is_baseline(row) and ranking.is_timed(row)]
+    rows = sorted(choice.qualified.rows, key=lambda row: (row is not shipped, row.latency_p50_ns or math.inf))
+    first: dict[str, Row] = {}
+    for row in rows:
+        if not ranking.is_baseline(row):
+            first.setdefault(title_of(row.runtime), row)
+    faster = [row for row in first.values() if row is shipped or (row.ratio or 1.0) < 1.0][: MOST_BARS - len(lossy)]
+    found = [Bar(row=row, is_shipped=row is shipped, is_lossy=False) for row in (*faster, *baselines)]
+    found += [Bar(row=row, is_shipped=False, is_lossy=True) for row in lossy]
+    return sorted(found, key=lambda bar: bar.row.latency_p50_ns or math.inf)
+
+
+def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
+    from matplotlib.figure import Figure
+
+    bars = [bars_of(one) for one in answers]
+    names = canvas.text_width(bar.name for own in bars for bar in own) + 0.1
+    width = 2 * canvas.MARGIN + NUM_COLUMNS * (names + BARS + NOTES) + BETWEEN
+    where = machines.headline(bar.row for own in bars for bar in own)
+    notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.066))
+    rows = [bars[start : start + NUM_COLUMNS] for start in range(0, len(bars), NUM_COLUMNS)]
+    heights = [BAR * max(map(len, row)) for row in rows]
+    height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
+    height += canvas.LINE * len(notes) + canvas.MARGIN
+    figure = Figure(figsize=(width, height))
+    figure.text(
+        canvas.MARGIN / width,
+        canvas.MARGIN / height / 2,
+        "\n".join(notes),
+        va="bottom",
+        color=theme.faint,
+        fontsize=7.5,
+        linespacing=1.3,
+    )
+    top = height - canvas.MARGIN
+    for number, (row, panel) in enumerate(zip(rows, heights, strict=True)):
+        top -= PANEL_TITLE + panel
+        for column, own in enumerate(row):
+            left = canvas.MARGIN + names + column * (names + BARS + NOTES + BETWEEN)
+            bottom = top + panel - BAR * len(own)
+            box = (left / width, bottom / height, BARS / width, BAR * len(own) / height)
+            _panel(figure.add_axes(box), answers[number * NUM_COLUMNS + column], own, theme, names)
+        top -= canvas.GAP
+    return figure
+
+
+def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names: float) -> None:
+    longest = max(bar.row.latency_p50_ns or 0.0 for bar in bars)
+    axes.set_xlim(0, longest * BARS / (BARS - BESIDE))
+    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.set_axis_off()
+    metric = (bars[0].row.metric_name or "").removesuffix("_db").replace("_", " ")
+    beside = axes.get_yaxis_transform()
+    above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
+    canvas.write(axes, answer.choice.group.title, (-names / BARS, 1), (0, 5), is_bold=True, fontsize=9.5, **above)
+    canvas.write(axes, metric, (1, 1), (6, 5), is_bold=False, color=theme.faint, **above)
+    for index, bar in enumerate(bars):
+        row = bar.row
+        latency = row.latency_p50_ns or 0.0
+        colour = theme.shipped if bar.is_shipped else theme.baseline if ranking.is_baseline(row) else theme.other
+        face = "none" if bar.is_lossy else colour
+        axes.barh(index, latency, height=BAR_HEIGHT, color=face, edgecolor=colour, linewidth=1)
+        ends = whisker(row)
+        if ends is not None:
+            axes.plot(ends, (index, index), color=theme.text, linewidth=1, solid_capstyle="butt")
+        text = {"is_bold": bar.is_shipped, "va": "center_baseline"}
+        canvas.write(axes, bar.name, (0, index), (-6, 0), ha="right", **text)
+        canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **text)
+        lost = outcome.metric_change(row) or "same"
+        canvas.write(axes, lost, (1, index), (6, 0), xycoords=beside, **text)
+
+
+def _latency(row: Row) -> str:
+    latency = f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
+    return latency if ranking.is_baseline(row) or not row.ratio else f"{latency}, {1 / row.ratio:.2g}x"
