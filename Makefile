@@ -72,7 +72,8 @@ report: install  ## the page, tables and plots from the stored results, without 
 	$(RUN) plot --results $(RESULTS) --output $(RESULTS)/plots
 	$(RUN) report --results $(RESULTS) --output $(RESULTS)/report.html
 	$(RUN) best --results $(RESULTS)
-readme: install  ## the figures in both READMEs, from the published results
+readme: install  ## the figures and the picture in both READMEs, from the published results
+	$(RUN) plot --results results/reference
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
