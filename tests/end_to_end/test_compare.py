@@ -51,6 +51,7 @@ def test_results_against_themselves(harness: Harness) -> None:
 
 
 @needs_git
+@pytest.mark.thorough
 def test_task_folder_at_two_revisions(harness: Harness) -> None:
     """The second does ten times the work."""
     folder = harness.folder / "repository" / "mine"

@@ -59,6 +59,7 @@ def write_model(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+@pytest.mark.thorough
 def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     write_model(harness.folder / "mine.onnx")
     globs = [f"onnx/native/{chain}/onnxruntime/cpu/b1t1" for chain in ("raw", "onnxsim+weight_only-int8-sym-channel")]

@@ -27,7 +27,7 @@ from bench.pipeline.fleet import cluster, token
 if TYPE_CHECKING:
     from conftest import Harness
 
-pytestmark = [pytest.mark.slow(seconds=30), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow(seconds=30), pytest.mark.timeout(600), pytest.mark.thorough]
 NODES = load_module(Path(__file__).parents[2] / "benchmarks" / "nodes.py")
 FAULTS = Path(__file__).parents[1] / "faults"
 CELLS = [
@@ -100,7 +100,6 @@ def test_machines_share_a_sweep(fleet: Fleet, harness: Harness) -> None:
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
 
 
-@pytest.mark.thorough
 def test_a_driver_that_was_killed_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness)
@@ -114,7 +113,6 @@ def test_a_driver_that_was_killed_goes_on(fleet: Fleet, harness: Harness) -> Non
     check(harness)
 
 
-@pytest.mark.thorough
 def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness)
@@ -126,7 +124,6 @@ def test_work_of_a_machine_that_dies_goes_to_another(fleet: Fleet, harness: Harn
     fleet.start("one")
 
 
-@pytest.mark.thorough
 def test_work_of_a_machine_that_hangs_goes_to_another(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness)
@@ -139,7 +136,6 @@ def test_work_of_a_machine_that_hangs_goes_to_another(fleet: Fleet, harness: Har
     fleet.start("one")
 
 
-@pytest.mark.thorough
 def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, harness: Harness) -> None:
     """As one whose disk is full."""
     cache = fleet.folder / "cache-one"
@@ -153,7 +149,6 @@ def test_a_machine_whose_cache_cannot_be_written_takes_no_part(fleet: Fleet, har
     assert f"one takes no part any more: File exists ({cache})" in harness.stderr()
 
 
-@pytest.mark.thorough
 def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness, "--launches", "1000")
     wait_for(lambda: len(harness.lines("launch")) > 4, harness)
@@ -168,7 +163,6 @@ def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(fleet: Flee
     check(harness)
 
 
-@pytest.mark.thorough
 def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fleet: Fleet, harness: Harness) -> None:
     """A machine with one core less is of another kind."""
     core = sorted(psutil.Process().cpu_affinity() or [0])[0]
@@ -193,7 +187,6 @@ def test_each_kind_of_machine_runs_the_whole_and_portable_files_are_made_once(fl
     assert {key: other.get(key) for key in made} == made, "with the seconds that it took"
 
 
-@pytest.mark.thorough
 def test_another_token_is_refused(fleet: Fleet, tmp_path: Path) -> None:
     other = tmp_path / "token"
     other.touch(mode=0o600)
@@ -214,7 +207,6 @@ def test_a_second_head_at_the_port_of_a_fleet_is_refused(fleet: Fleet) -> None:
     assert f"something answers at {fleet.address} already" in done.stderr
 
 
-@pytest.mark.thorough
 def test_a_machine_with_another_package_or_a_name_twice_takes_no_part(
     fleet: Fleet, harness: Harness, tmp_path: Path
 ) -> None:
@@ -233,7 +225,6 @@ def test_a_machine_with_another_package_or_a_name_twice_takes_no_part(
     assert "odd" not in {line["place"] for line in harness.lines("launch")}
 
 
-@pytest.mark.thorough
 def test_a_cluster_that_ray_started_serves_as_it_is(harness: Harness, tmp_path: Path) -> None:
     """A single node, without a lease of ours: it is leased by Ray's own resource of the node."""
     other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
@@ -258,7 +249,6 @@ def test_a_cluster_that_ray_started_serves_as_it_is(harness: Harness, tmp_path: 
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(leases))
 
 
-@pytest.mark.thorough
 def test_eight_machines(harness: Harness, tmp_path: Path) -> None:
     other = Fleet(**vars(NODES.Fleet.at_free_port(tmp_path, BENCH_PATH=str(FAULTS))))
     names = ["head", *(f"m{number}" for number in range(1, 8))]
@@ -286,7 +276,6 @@ def test_a_machine_with_other_code_takes_no_part(fleet: Fleet, harness: Harness,
     assert "no machine takes part" in harness.stderr()
 
 
-@pytest.mark.thorough
 def test_a_dead_head_is_one_line_and_the_same_command_goes_on(fleet: Fleet, harness: Harness) -> None:
     process = fleet.run(harness)
     wait_for(lambda: len(harness.lines("launch")) > 4, harness)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conftest import Harness
 
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.slow(seconds=30),
     pytest.mark.timeout(300),
     pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser acts as another user"),

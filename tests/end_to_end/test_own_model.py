@@ -58,6 +58,7 @@ def weights(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
     return {name: 0.3 * generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
 
 
+@pytest.mark.thorough
 def test_recurrent_model_with_tokens_and_state(run: Run) -> None:
     """Tokens and a state in; logits, classes and the next state out; the batch first in each."""
     rows = run(

@@ -131,6 +131,7 @@ def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
     assert "(measured: " in program(tmp_path, tmp_path / "chosen" / "run.py")
 
 
+@pytest.mark.thorough
 def test_samples_without_a_loss(tmp_path: Path) -> None:
     weight, _ = linear(tmp_path)
     (tmp_path / "data.py").write_text(DATA)

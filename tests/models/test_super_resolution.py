@@ -169,12 +169,14 @@ def test_parameter_count_in_keras(keras_model):
 
 
 @pytest.mark.framework
+@pytest.mark.thorough
 def test_frameworks_agree_on_every_photograph(samples, torch_outputs, keras_outputs):
     for name, expected, actual in zip(samples.names, torch_outputs["hr"], keras_outputs["hr"], strict=True):
         assert np.abs(actual - expected).max() <= 1e-4 * np.abs(expected).max(), name
 
 
 @pytest.mark.framework
+@pytest.mark.thorough
 def test_frameworks_have_the_same_psnr(task, samples, torch_outputs, keras_outputs):
     expected, actual = (task.points(each, samples.targets).values for each in (torch_outputs, keras_outputs))
     # A pixel at the edge between two grey levels may round either way: a few millionths of a dB each where the error is

@@ -177,6 +177,7 @@ def test_what_needs_the_repository_says_so(arguments: list[str], says: str, benc
     assert says in " ".join(bench(*arguments, code=2).stderr.split())
 
 
+@pytest.mark.thorough
 def test_toy_and_a_model_of_ones_own_to_a_decision_and_a_page(bench: Bench, tmp_path: Path) -> None:
     """From an ONNX file to what to ship, without the repository."""
     assert "Relu" in bench("profile", "relu.onnx").stdout
