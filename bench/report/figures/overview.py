@@ -134,7 +134,7 @@ def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
     names = canvas.text_width(bar.name for own in bars for bar in own) + 0.1
     width = 2 * canvas.MARGIN + NUM_COLUMNS * (names + BARS + NOTES) + BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
-    notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.066))
+    notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
     rows = [bars[start : start + NUM_COLUMNS] for start in range(0, len(bars), NUM_COLUMNS)]
     heights = [BAR * max(map(len, row)) for row in rows]
     height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
