@@ -1,4 +1,4 @@
-"""The page of published results stays short, has every experiment, and its figures are those of the pages it links to."""
+"""The page of published results is short, has every experiment, and its intervals stand on the pages it links to."""
 
 from __future__ import annotations
 
