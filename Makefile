@@ -75,7 +75,7 @@ report: install  ## the page, tables and plots from the stored results, without 
 readme: install  ## the figures and the picture in both READMEs, from the published results
 	$(RUN) plot --results results/reference
 	$(RUN) best --results results/reference --into README.md
-	$(RUN) best --results results/reference --into results/README.md
+	$(RUN) best --results results/reference --into results/reference/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
 schema: install  ## the schema of stored results, as JSON Schema and as a page of the docs
 	$(BIN)/python -m bench.records.schema docs

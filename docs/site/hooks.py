@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PUBLISHED = ("reference", "generation", "load", "h100", "h200", "versions", "search", "search_int8", "search_amx")
+"""Folders of `results/` with an experiment each; others are of the machine on which the site is built."""
 PAGES = (
     "*.md",
     "docs/*.md",
@@ -20,12 +22,22 @@ PAGES = (
     "models/*/README.md",
     "datasets/*/README.md",
     "results/README.md",
-    "results/reference/*.md",
+    "results/coverage.json",
+    *(f"results/{name}/*.md" for name in PUBLISHED),
     "results/reference/*.csv",
     "results/reference/*.html",
 )
 """Files of the site, which keep their paths in the repository."""
-LISTED_FOLDERS = ("results/reference/plots", "results/reference/picks")
+LISTED_FOLDERS = (
+    "results/reference/plots",
+    "results/reference/picks",
+    "results/search/amd-epyc-2c-24g-f6eb7d1a/plots",
+    "results/search/picks",
+    "results/search_int8/amd-epyc-2c-24g-c21b2c9c/plots",
+    "results/search_int8/picks",
+    "results/search_amx/intel-xeon-processor-2c-24g-8799eb66/plots",
+    "results/search_amx/picks",
+)
 """Folders without a page of their own: one is made, with their pictures and links to their other files."""
 MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
 """What `make docs` takes from the npm registry: the theme would load it from a CDN."""
@@ -68,7 +80,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     A site serves no listing of a folder: only the pages that `on_files` makes.
     """
-    if page.file.src_uri.startswith("results/reference/") and page.file.name != "README":
+    if page.file.src_uri.startswith("results/") and page.file.name != "README":
         page.meta["hide"] = ["toc"]
     here = (ROOT / page.file.src_uri).parent
 
