@@ -180,7 +180,7 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
         ends = whisker(row)
         if ends is not None:
             axes.plot(ends, (index, index), color=theme.text, linewidth=1, solid_capstyle="butt")
-        text = {"is_bold": bar.is_shipped, "va": "center_baseline"}
+        text: dict[str, Any] = {"is_bold": bar.is_shipped, "va": "center_baseline"}
         canvas.write(axes, bar.name, (0, index), (-6, 0), ha="right", **text)
         canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **text)
         lost = outcome.metric_change(row) or "same"
