@@ -32,8 +32,8 @@ def bisect(
 ) -> None:
     """In which release did it become slower, or wrong? Each release is measured beside the good one, now.
 
-    Nothing is stored. Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong. Exits with 1 where
-    the bad release is no worse than the good one, or not clearly so.
+    Nothing is stored. Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong.
+    Exits with 1 where the bad release is no worse than the good one, or not clearly so.
     """
     from bench.api import loading
     from bench.api.sized import family_of

@@ -20,7 +20,6 @@ from bench.pipeline.sweep import Observer
 from bench.records import machines
 
 
-
 def compare(
     cells: Sequence[Cell],
     asked: Sequence[Asked],

@@ -1,4 +1,4 @@
-"""What a row says of its quality besides the figures: what it was judged by, and how large its error is in plain words."""
+"""What a row says of its quality besides the figures: what it was judged by, and how large an error is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a plugin or a task raised an exception: the file and the line, from the traceback of the process that failed."""
+"""Where a plugin or a task raised an exception: the file and the line, from the traceback of a child process."""
 
 from __future__ import annotations
 

@@ -103,9 +103,7 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
                     if told in run.figures
                 )
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
-            lines.append(
-                [record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or invalid(run)]
-            )
+            lines.append([record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or invalid(run)])
     if not lines:
         return ""
     titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]

@@ -269,7 +269,12 @@ UNMET = "performance constraints not met, early stopping not met"
     ("seen_ms", "reason", "more", "said"),
     [
         (12.57, UNMET, {}, "p99 12.6 ms is over the bound of 11 ms; try a lower --rate or a longer --latency"),
-        (9.8, "early stopping not met", {}, "p99 9.8 ms is too near the bound of 11 ms for so few requests; try --mlperf"),
+        (
+            9.8,
+            "early stopping not met",
+            {},
+            "p99 9.8 ms is too near the bound of 11 ms for so few requests; try --mlperf",
+        ),
         (12.57, f"{UNMET}, 3 ERRORS encountered", {}, "longer --latency, 3 ERRORS encountered"),
         (9.8, "min duration not met", {}, "invalid: min duration not met"),
         (12.57, UNMET, {"use_token_latencies": 1.0}, f"invalid: {UNMET}"),

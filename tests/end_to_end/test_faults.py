@@ -137,7 +137,10 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
     faulty.run(*command)
     faulty.run(*command, "--strict", code=1)
     reasons = [line["reason"] for line in faulty.lines("failure")]
-    cannot, not_today = "RuntimeError: cannot run (faulty_run.py, line 30)", "RuntimeError: not today (flaky.py, line 19)"
+    cannot, not_today = (
+        "RuntimeError: cannot run (faulty_run.py, line 30)",
+        "RuntimeError: not today (flaky.py, line 19)",
+    )
     assert sorted(reasons) == [cannot] * 2 + [not_today] * 2
     before = faulty.launch_ids()
     fault.unlink()

@@ -63,5 +63,5 @@ def test_a_file_whose_weights_lie_in_branches_alone_is_refused(tmp_path: Path) -
 def test_a_file_without_weights_is_refused_by_saying_so(variant: str, tmp_path: Path) -> None:
     relu = node("Relu", ["x"], ["y"], name="relu")
     model = graphs.model_of([relu], {}, inputs={"x": ["batch", 64]}, outputs={"y": ["batch", 64]})
-    with pytest.raises(RefusedError, match="^the file has no float32 weights that can be quantized$"):
+    with pytest.raises(RefusedError, match=r"^the file has no float32 weights that can be quantized$"):
         graphs.apply(variant, model, tmp_path)

@@ -98,7 +98,7 @@ def test_latency_is_sorted_with_ratio_and_verdict_and_broken_last(tmp_path):
         (0.0072, "faster", "139x as fast"),
         (4.0, "slower", "0.25x as fast, slower"),
         (1.004, "noise", "0.996x as fast, noise"),
-        (0.9, None, "1.11x as fast"),
+        (0.9, "undecided", "1.11x as fast, undecided"),
     ],
 )
 def test_a_cell_is_so_many_times_as_fast_as_the_baseline(ratio, verdict, note, tmp_path):

@@ -114,8 +114,7 @@ def test_tflite_that_runs_for_ever_is_taken_as_it_states_itself(tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == [
         "[(1,), (1,)]",
-        "no run has checked the sizes of its inputs: it does not run: "
-        "TimeoutError: its run did not end within 0.5 s",
+        "no run has checked the sizes of its inputs: it does not run: TimeoutError: its run did not end within 0.5 s",
     ]
 
 

@@ -347,7 +347,9 @@ def test_a_class_that_is_not_keras_s_is_named_with_the_way_out(
         keras.Model(inputs, layers[1](layers[0](inputs))).save(path)
     else:
         keras.Sequential([inputs, *layers]).save(path)
-    with pytest.raises(InputError, match="it needs LambdaScale, which is not Keras's own .*; write a Python file that"):
+    with pytest.raises(
+        InputError, match=r"it needs LambdaScale, which is not Keras's own .*; write a Python file that"
+    ):
         examined("keras", path)
 
 

@@ -221,7 +221,7 @@ def test_a_python_file_of_samples_and_metrics(examined: Examined, tmp_path: Path
     [
         (
             {"y": np.ones((4, 6, 2), np.float32)},
-            r"has the inputs y; the model has x \(give the arrays the model's names, as numpy\.savez\(FILE, x=\.\.\.\) does",
+            r"has the inputs y; the model has x \(give the arrays the model's names, as numpy\.savez\(FILE, x=\.\.\.\)",
         ),
         ({"x": np.ones((4, 6, 3), np.float32)}, r"x has shape \(4, 6, 3\); the model takes \(samples, steps, 2\)"),
         ({"x": np.ones((4, 6, 2), np.int64)}, "x holds int64; the model takes float32"),

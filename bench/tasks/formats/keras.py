@@ -60,9 +60,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     try:
         model = opened(folder / "model.keras", trust=asked.trust)
     except InputError as error:
-        if found := NOT_FOUND.search(str(error.__cause__)):
+        if missing := NOT_FOUND.search(str(error.__cause__)):
             raise InputError(
-                f"it needs {found[1]}, which is not Keras's own and is not in the file; write a Python file that "
+                f"it needs {missing[1]}, which is not Keras's own and is not in the file; write a Python file that "
                 "imports it, with example_inputs() and a build() that returns the loaded model"
             ) from error
         raise
