@@ -60,4 +60,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known name, or all known names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else "there are: " + (", ".join(known) or "none")
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are: {', '.join(known)}" if known else "there are none"

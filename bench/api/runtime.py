@@ -107,6 +107,11 @@ class Runtime(Plugin, abc.ABC):
         named = [spec.name for spec in (*task.inputs, *task.outputs) if spec.dtype == STRING]
         return f"it takes numbers alone, and {named[0]!r} holds strings" if named else None
 
+    @beside_figures
+    def one_thread_only(self) -> bool:
+        """Whether it runs on one thread whatever `threads` says: its cells with more threads are skipped."""
+        return False
+
     def check_provider(self, provider: str) -> None:
         """Ensure that a provider is one of `providers`, with any of `options`; `open` calls it first.
 

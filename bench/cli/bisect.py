@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Annotated
 
 import typer
@@ -20,6 +22,9 @@ def bisect(
     cell: Annotated[str, typer.Option(help="The cell, or a glob that names one.", show_default=False)],
     slower: Annotated[str, typer.Option(help="How much slower the bad release is, as a share.")] = "5%",
     drift: Annotated[bool, typer.Option("--drift", help="Look for other outputs instead of a slowdown.")] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="Time for the search; a release that has begun comes to its end.")
+    ] = None,
     yes: options.Yes = False,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
@@ -27,8 +32,8 @@ def bisect(
 ) -> None:
     """In which release did it become slower, or wrong? Each release is measured beside the good one, now.
 
-    Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong. Exits with 1 where
-    the bad release is no worse than the good one, or not clearly so.
+    Nothing is stored. Measurements err, so a surprising one is repeated; the answer has the chance that it is wrong.
+    Exits with 1 where the bad release is no worse than the good one, or not clearly so.
     """
     from bench.api import loading
     from bench.api.sized import family_of
@@ -44,15 +49,16 @@ def bisect(
         adopt.recall(name)  # a model of one's own, measured before
     chosen = bisecting.one_cell(sweeps.select([cell], None), package)
     names = releases.between(package, good, bad)
+    ends_s = time.monotonic() + units.seconds(budget) if budget else math.inf
     step_s = units.seconds(timeout) if timeout else None
     by = units.share(slower)
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     options.say(f"{len(names)} releases from {good} to {bad}")
     measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes, tell=options.say)
     if drift:
-        found = bisecting.drifted(measured, names, package, chosen, tell=options.say)
+        found = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
     else:
-        found = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say)
+        found = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
     options.write(report.render(found, format=format), None)
     if found.first_bad is None:
         raise typer.Exit(NOT_WORSE)

@@ -14,6 +14,7 @@ def clean(
     environments: Annotated[
         bool, typer.Option("--environments", help="Environments of other versions, and their downloads.")
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how much would be removed, and stop.")] = False,
 ) -> None:
     """Remove what commands made for later ones, and what they make again where it is needed."""
     from bench.api.errors import InputError
@@ -21,4 +22,5 @@ def clean(
 
     if not environments:
         raise InputError("say what to remove: --environments; the rest of the cache is a folder, see $BENCH_CACHE")
-    options.say(f"removed {made.remove_all() / 1e6:.0f} MB of environments")
+    freed = made.remove_all(dry_run=dry_run)
+    options.say(f"{'would remove' if dry_run else 'removed'} {freed / 1e6:.0f} MB of environments")

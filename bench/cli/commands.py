@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from bench.cli import (
     best,
@@ -30,8 +32,48 @@ from bench.cli import (
 from bench.cli import list as list_command
 from bench.cli import run as run_command
 
+COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+    "Decide": {"run": run_command.run, "best": best.best, "pick": pick.pick, "search": search.search},
+    "Look": {
+        "show": show.show,
+        "report": report.report,
+        "plot": plot.plot,
+        "explain": explain.explain,
+        "roofline": roofline.roofline,
+    },
+    "Changes": {
+        "compare": compare.compare,
+        "check": check.check,
+        "bisect": bisect.bisect,
+        "export": export.export,
+    },
+    "Services and fleets": {"load": load.load, "fleet": fleet.app},
+    "Models and machine": {
+        "profile": profile.profile,
+        "graph": graph.app,
+        "list": list_command.list_,
+        "doctor": doctor.doctor,
+        "clean": clean.clean,
+    },
+}
+"""The commands by their names, under the headings of `bench --help` and in its order."""
+HELP = """bench run --model model.onnx, then bench pick model
+
+Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.
+"""
+
+
+class InOrder(typer.core.TyperGroup):
+    """The commands in the order of `COMMANDS`; Typer itself puts those that have commands of their own last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+
 app = typer.Typer(
-    help="Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.",
+    cls=InOrder,
+    help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -55,13 +97,10 @@ def options_of_all(
     """Take the options that belong to no command."""
 
 
-app.command("list")(list_command.list_)
-app.command(cls=options.TellsFormats)(run_command.run)
-for command in (
-    *(show.show, best.best, plot.plot, roofline.roofline, compare.compare, bisect.bisect, pick.pick, search.search),
-    load.load,
-    *(explain.explain, check.check, report.report, export.export, profile.profile, doctor.doctor, clean.clean),
-):
-    app.command()(command)
-app.add_typer(graph.app, name="graph")
-app.add_typer(fleet.app, name="fleet")
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            kind = options.TellsFormats if command is run_command.run else None
+            app.command(name, cls=kind, rich_help_panel=panel)(command)

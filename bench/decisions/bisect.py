@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Sequence
 
 from bench.api.cell import Cell
@@ -65,6 +66,7 @@ class Bisected:
         last_good: the release before it.
         chance_of_error: probability that another release is the first bad one, if one release brought all of the change
             and those between `last_good` and `first_bad`, which could not be measured, did not.
+        is_cut: whether the time was up before that probability was small.
     """
 
     package: str
@@ -75,6 +77,7 @@ class Bisected:
     first_bad: str | None = None
     last_good: str | None = None
     chance_of_error: float = 0.0
+    is_cut: bool = False
 
 
 class Releases:
@@ -142,7 +145,14 @@ class Releases:
 
 
 def slower(
-    releases: Releases, names: Sequence[str], package: str, cell: Cell, *, by: float, tell: Callable[[str], None]
+    releases: Releases,
+    names: Sequence[str],
+    package: str,
+    cell: Cell,
+    *,
+    by: float,
+    tell: Callable[[str], None],
+    ends_s: float = math.inf,
 ) -> Bisected:
     """The release in which a cell became slower.
 
@@ -152,6 +162,7 @@ def slower(
         package, cell: for the answer.
         by: how much slower the bad one is to be, as a share.
         tell: called with a line after each step.
+        ends_s: time by `time.monotonic` after which no release is begun but the bad one.
 
     Raises:
         BenchError: the good or the bad release cannot be measured.
@@ -169,7 +180,10 @@ def slower(
     if whole.ratio().low <= 1 + NOISE_FLOOR or sure.high < 1 + by:
         return dataclasses.replace(found, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
+    is_cut = False
     while len(after) > 1 and state.chance_of_error > MOST_ERROR and len(steps) < MOST_STEPS:
+        if is_cut := time.monotonic() >= ends_s:
+            break
         version = after[index := state.next()]
         try:
             measured = releases.latency(version, LAUNCHES)
@@ -185,11 +199,17 @@ def slower(
             else:
                 state = bisection.after(state, index, measured.effect, whole)
         tell(_line(package, steps[-1]))
-    return _answer(found, steps, after, state, names[0])
+    return _answer(found, steps, after, state, names[0], is_cut)
 
 
 def drifted(
-    releases: Releases, names: Sequence[str], package: str, cell: Cell, *, tell: Callable[[str], None]
+    releases: Releases,
+    names: Sequence[str],
+    package: str,
+    cell: Cell,
+    *,
+    tell: Callable[[str], None],
+    ends_s: float = math.inf,
 ) -> Bisected:
     """The release in which a cell's outputs are no longer close to the good one's; arguments and errors as `slower`."""
     found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
@@ -198,7 +218,10 @@ def drifted(
     if steps[-1].outputs in (EXACT, CLOSE):
         return dataclasses.replace(found, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
+    is_cut = False
     while len(after) > 1 and state.chance_of_error > 0:
+        if is_cut := time.monotonic() >= ends_s:
+            break
         version = after[index := state.next()]
         try:
             outputs = releases.outputs(version)
@@ -209,16 +232,19 @@ def drifted(
             steps.append(Step(version=version, outputs=outputs))
             state = bisection.after_certain(state, index, is_bad=outputs not in (EXACT, CLOSE))
         tell(_line(package, steps[-1]))
-    return _answer(found, steps, after, state, names[0])
+    return _answer(found, steps, after, state, names[0], is_cut)
 
 
-def _answer(found: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str) -> Bisected:
+def _answer(
+    found: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str, is_cut: bool
+) -> Bisected:
     return dataclasses.replace(
         found,
         steps=tuple(steps),
         first_bad=after[state.found],
         last_good=[good, *after][state.found],
         chance_of_error=state.chance_of_error,
+        is_cut=is_cut,
     )
 
 

@@ -24,7 +24,7 @@ from bench.measure.goal import REGRESSION, Goal
 from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
-from bench.pipeline import prepare, quality, sweeps, verify, versions
+from bench.pipeline import prepare, quality, remarks, sweeps, verify, versions
 from bench.pipeline.asked import Asked
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
@@ -227,6 +227,7 @@ def pair(
                 judged, shares = verify.beside(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
+            judged = remarks.beside_signal(judged, catalog.task(cell.task))
             return Verified(cell=opened, artifact=artifact, key=key, quality=judged, inputs=inputs), shares
 
         first, _ = verified("pinned", before, pinned, None, outputs)

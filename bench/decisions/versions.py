@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from packaging.utils import canonicalize_name
+
 from bench.api.cell import Cell
 from bench.decisions import side_by_side
 from bench.decisions.compare import PAIRED, Compared, Side, judged
@@ -12,12 +14,10 @@ from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.pipeline import versions
+from bench.pipeline import environments, versions
 from bench.pipeline.asked import Asked
 from bench.pipeline.sweep import Observer
 from bench.records import machines
-
-HERE = "the environment of this command"
 
 
 def compare(
@@ -51,10 +51,19 @@ def compare(
     sought = [(pair[0], pair[1]) for pair in pairs.values()]
     measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
     changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]
-    names = [HERE if side is None else side.text for side in sides]
+    names = [here(asked[0]) if side is None else side.text for side in sides]
     when = machines.headline_today()
     before, after = (Side(name=name, machine=machine.name(), num_cells=len(pairs), measured=when) for name in names)
     return Compared(before=before, after=after, how=PAIRED, changes=judged(changes, margin=goal.aims.margin))
+
+
+def here(other: Asked) -> str:
+    """What this process's environment has of what another environment has otherwise, as `onnxruntime 1.31.1`."""
+    own = environments.own()
+    if other.python:
+        return f"Python {own.python} of this command"
+    packages = {canonicalize_name(name): version for name, version in own.packages.items()}
+    return ", ".join(f"{name} {packages.get(canonicalize_name(name), 'not installed')}" for name in other.requirements)
 
 
 def _side(cell: Cell, side: Asked | None, may_be_large: bool) -> Cell | None:

@@ -181,16 +181,19 @@ def _lock(kind: str, name: str) -> threading.RLock:
     return threading.RLock()
 
 
-def remove_all() -> int:
+def remove_all(*, dry_run: bool = False) -> int:
     """Remove all environments and downloads; return how many bytes that frees.
 
     What names stand for is kept: a stored cell can be measured again by its name.
+
+    Args:
+        dry_run: whether nothing is removed, and only the bytes are counted.
     """
     names = _names()
     places = [place for place in installer.folder().glob("*") if place != names]
     found = [path for place in places for path in (place, *place.rglob("*"))]
     sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in found)}
-    for place in places:  # what cannot be removed is an error, and not said to be freed
+    for place in () if dry_run else places:  # what cannot be removed is an error, and not said to be freed
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
         else:

@@ -393,3 +393,17 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
     native = {"native": catalog.exporter("native")}
     cells = cells_of((task_name,), variants=(RAW,), batches=(batch,), threads=(threads,), exporters=native)
     return [cell for cell in cells if _is_usual(cell)]
+
+
+def on_other_packages(baseline: Cell) -> list[Cell]:
+    """A baseline's model as it is on runtimes of other packages, each with its first provider."""
+    native = {"native": catalog.exporter("native")}
+    sizes = {"batches": (baseline.batch,), "threads": (baseline.threads,)}
+    cells = cells_of((baseline.task,), variants=(RAW,), exporters=native, **sizes)
+    requires = catalog.runtime(baseline.runtime).requires
+
+    def is_other(cell: Cell) -> bool:
+        runtime = catalog.runtime(cell.runtime)
+        return runtime.requires != requires and cell.provider == runtime.providers()[0]
+
+    return [cell for cell in cells if cell.source == baseline.source and is_other(cell)]

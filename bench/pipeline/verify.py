@@ -20,12 +20,14 @@ from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import begun, opening, operations, prepare, provenance, quality, reading, rounding, sweeps
+from bench.pipeline import begun, opening, operations, prepare, provenance, quality, reading, remarks, rounding, sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 
+REFUSES = ("error", "exit", "signal")
+"""How a worker fails whose runtime cannot run a model, and has time and memory enough: see `ChildError.kind`."""
 INSPECTED = ("placement", "warning", "precision")
 """Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
 
@@ -39,12 +41,14 @@ class Reference:
         outputs: `.npz` file with its outputs.
         digest: digest of all that the outputs and their quality depend on.
         quality: the quality that was told when the outputs were made.
+        in_place_of: the cell that would be the reference if its runtime ran the model; None where it does.
     """
 
     cell: Cell
     outputs: Path
     digest: str
     quality: Quality
+    in_place_of: Cell | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,9 @@ class _Judged:
 def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None = None) -> Reference:
     """The plain native cell of the first source whose packages are here, at batch 1 and one thread.
 
+    Where its runtime refuses the model or crashes, as one without a kernel that the model needs, it is the same cell on
+    the first runtime of other packages that runs it: then the cells fail that cannot run the model, and no others.
+
     Raises:
         ArtifactError: there is no such cell, or it does not run.
     """
@@ -69,7 +76,26 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
         reasons.append(reason)
     else:
         raise ArtifactError(f"no source of {task.name} works here: {'; '.join(reasons) or 'none is defined'}")
-    artifact, runtime = prepare.artifact_of(cell, limits, failed), catalog.runtime(cell.runtime)
+    artifact = prepare.artifact_of(cell, limits, failed)
+    try:
+        return _reference(cell, artifact, limits)
+    except ArtifactError as error:
+        if not isinstance(error.__cause__, ChildError) or error.__cause__.kind not in REFUSES:
+            raise
+        for other in sweeps.on_other_packages(cell):
+            if catalog.skip_reason(other) is None:
+                with contextlib.suppress(BenchError):
+                    return dataclasses.replace(_reference(other, artifact, limits), in_place_of=cell)
+        raise
+
+
+def _reference(cell: Cell, artifact: Artifact, limits: Limits) -> Reference:
+    """The outputs of a cell, from the cache or made now.
+
+    Raises:
+        ArtifactError: the cell does not run, or its outputs are no numbers.
+    """
+    runtime, subject = catalog.runtime(cell.runtime), provenance.subject(catalog.task(cell.task))
 
     def make(target: Path) -> dict[str, Any]:
         try:
@@ -81,7 +107,7 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
         return {"cell": cell.path, "quality": msgspec.to_builtins(judged)}
 
     code = [provenance.plugin_digest(runtime), provenance.judge_digest(cell)]
-    parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *provenance.subject(task)]
+    parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *subject]
     digest = cache.digest([provenance.SCHEMA, "reference", *parts])
     outputs, entry = cache.obtain(digest, "outputs.npz", make)
     return Reference(cell=cell, outputs=outputs, digest=digest, quality=msgspec.convert(entry["quality"], Quality))
@@ -172,7 +198,7 @@ def verified(
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judges[0]}
             counted = {"reference_params": reference.quality.num_params}
             known = replace(known, **origin, **counted)
-            known = quality.hinted(known, getattr(catalog.task(value.cell.task), "unsettled", ()))
+            known = remarks.told(known, value.cell, reference.cell, reference.in_place_of)
             found.append(Verified.of(value, quality=known, inputs=inputs))
     return found
 

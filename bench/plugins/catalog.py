@@ -146,6 +146,10 @@ def skip_reason(cell: Cell) -> str | None:
             refusal = plugin.refusal(task(cell.task))
         if refusal:
             return f"{plugin.name}: {refusal}"
+    opener = runtime(cell.runtime)
+    with contained(opener.path, "one_thread_only()"):
+        if cell.threads > 1 and opener.one_thread_only():
+            return f"{cell.runtime}: it runs on one thread only"
     return None
 
 

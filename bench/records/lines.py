@@ -13,6 +13,7 @@ from bench.api.errors import BenchError, ChildError
 from bench.api.loss_units import SHARE, Unit
 from bench.measure.launch import Count, Launch
 from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
+from bench.records import raised
 from bench.records.metric_loss import Lost
 from bench.records.unknown import Field
 
@@ -250,11 +251,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
 
     @classmethod
     def of(cls, stage: str, error: BenchError) -> Failure:
-        """The failure of a stage by an error, with the kind and the log of the child process that failed."""
+        """The failure of a stage by an error, with the kind and the log of the child process that failed.
+
+        Where code of a plugin or a task raised an exception, its file and line follow the reason.
+        """
         cause = error if isinstance(error, ChildError) else error.__cause__
         child = cause if isinstance(cause, ChildError) else None
         how, detail = (child.kind, child.detail) if child else ("error", "")
-        return cls(stage=stage, reason=str(error), how=how, detail=detail)
+        where = raised.place(child) if child else None
+        return cls(stage=stage, reason=f"{error} ({where})" if where else str(error), how=how, detail=detail)
 
 
 class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="kind", omit_defaults=True):

@@ -24,9 +24,11 @@ def render(found: Bisected, *, format: str) -> str:
         also += f", of which {' or '.join(hidden)} may have brought the change"
     if partly := dict.fromkeys(step.version for step in found.steps if step.is_between):
         also += f"; slower than {good} and faster than {bad}: {', '.join(partly)}, so several releases brought a part"
+    if found.is_cut:
+        also += "; the budget ended before it was surer"
+    first = "likeliest first bad one" if found.is_cut else "first bad one"
     return (
-        f"{found.package} {found.first_bad} is the first bad one of {len(found.versions)} releases, after "
-        f"{found.last_good}: "
+        f"{found.package} {found.first_bad} is the {first} of {len(found.versions)} releases, after {found.last_good}: "
         f"{told(found.steps[0])} in {bad}. Chance that this is wrong: {writing.share(found.chance_of_error)}, "
         f"after {steps}{also}\n"
     )

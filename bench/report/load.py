@@ -27,6 +27,9 @@ TOKENS = {
     "per token": "90.00 percentile time to output token (ns)",
 }
 """What the load generator says of services that generate texts of several tokens, by what it is called here."""
+TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
+"""What the load generator says where its bound on the latency is missed, and where too few requests show that it is
+kept."""
 
 
 def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
@@ -100,13 +103,29 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
                     if told in run.figures
                 )
             asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
-            lines.append(
-                [record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or f"invalid: {run.reason}"]
-            )
+            lines.append([record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or invalid(run)])
     if not lines:
         return ""
     titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]
     return _table(titles, lines, format)
+
+
+def invalid(run: LoadRun) -> str:
+    """Why a run does not count: the latency that missed its bound, and what to ask for instead, where that is known."""
+    percent = 100 * run.settings.get("server_target_latency_percentile", 0.99)
+    bound_ns = run.settings.get("server_target_latency_ns")
+    seen_ns = run.figures.get(f"{percent:.2f} percentile latency (ns)")
+    unmet = run.reason.split(", ")
+    others = [one for one in unmet if one not in (TOO_SLOW, TOO_FEW)]
+    is_of_latency = len(others) < len(unmet) and loadgen.TOKENS not in run.settings  # else bounds are on tokens
+    if not is_of_latency or bound_ns is None or seen_ns is None:
+        return f"invalid: {run.reason}"
+    seen, bound = (writing.milliseconds(each, ".3g") for each in (seen_ns, bound_ns))
+    if seen_ns > bound_ns:
+        why = f"p{percent:g} {seen} ms is over the bound of {bound} ms; try a lower --rate or a longer --latency"
+    else:
+        why = f"p{percent:g} {seen} ms is too near the bound of {bound} ms for so few requests; try --mlperf"
+    return "invalid: " + ", ".join((why, *others))
 
 
 def _figure(run: LoadRun) -> str:

@@ -117,7 +117,16 @@ def check_names(arrays: Arrays, names: Sequence[str], what: str) -> None:
         InputError: an input is missing, or is not the model's.
     """
     if sorted(arrays) != sorted(names):
-        raise InputError(f"{what} has the inputs {', '.join(arrays) or 'none'}; the model has {', '.join(names)}")
+        has = f"the inputs {', '.join(arrays)}" if arrays else "no inputs"
+        raise InputError(
+            f"{what} has {has}; the model has {', '.join(names)}",
+            fix=f"give the arrays the model's names, as numpy.savez(FILE, {_as_keyword(names[0])}) does",
+        )
+
+
+def _as_keyword(name: str) -> str:
+    """An array of this name as an argument of a call."""
+    return f"{name}=..." if name.isidentifier() else f"**{{{name!r}: ...}}"
 
 
 def fits(dims: Sequence[int | str], sizes: Sequence[int]) -> bool:

@@ -150,8 +150,9 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
     names = {dim for _, _, dim in probe.named_dims(inputs)}
     for dim, size in asked.dims.items():
         if dim not in names:
-            known = ", ".join(sorted(names)) or "none"
-            raise InputError(f"it has no dynamic dimension {dim!r}; its dynamic dimensions: {known}")
+            if not names:
+                raise InputError(f"it has no dynamic dimension {dim!r}, nor any other")
+            raise InputError(f"it has no dynamic dimension {dim!r}; its dynamic dimensions: {', '.join(sorted(names))}")
         found[dim] = size
     return found
 

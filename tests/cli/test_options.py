@@ -47,3 +47,30 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
         assert ran.stderr is not None
         assert ran.stderr.read() == ""
     assert ran.returncode == 0
+
+
+GROUPS = {
+    "Decide": ["run", "best", "pick", "search"],
+    "Look": ["show", "report", "plot", "explain", "roofline"],
+    "Changes": ["compare", "check", "bisect", "export"],
+    "Services and fleets": ["load", "fleet"],
+    "Models and machine": ["profile", "graph", "list", "doctor", "clean"],
+}
+
+
+def test_help_begins_with_two_commands_and_lists_all_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip(" \u2502") for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]
+    _, first = [line for line in lines if line.startswith(("Usage:", "bench "))]
+    assert first == "bench run --model model.onnx, then bench pick model"
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        words = line.strip("\u256d\u2500\u256e ").split()
+        if line.startswith("\u256d"):
+            found[heading := " ".join(words)] = []
+        elif found and words[:1] and words[0] in COMMANDS:
+            found[heading].append(words[0])
+    found.pop("Options")
+    assert found == GROUPS
+    assert list(found) == list(GROUPS)
+    assert {name for names in found.values() for name in names} == set(COMMANDS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import types
 from typing import cast
 
 import pytest
@@ -44,11 +47,11 @@ class Fakes:
         return "drifted" if self._is_bad(version) else "close"
 
 
-def look(fakes: Fakes, *, drift: bool = False) -> Bisected:
+def look(fakes: Fakes, *, drift: bool = False, ends_s: float = math.inf) -> Bisected:
     releases, lines = cast(Releases, fakes), []
     if drift:
-        return bisect.drifted(releases, NAMES, "demo", CELL, tell=lines.append)
-    return bisect.slower(releases, NAMES, "demo", CELL, by=0.05, tell=lines.append)
+        return bisect.drifted(releases, NAMES, "demo", CELL, tell=lines.append, ends_s=ends_s)
+    return bisect.slower(releases, NAMES, "demo", CELL, by=0.05, tell=lines.append, ends_s=ends_s)
 
 
 @pytest.mark.parametrize("drift", [False, True])
@@ -127,6 +130,22 @@ def test_a_slowdown_that_came_in_two_releases_is_said() -> None:
     assert "slower than 1.0 and faster than 1.8: 1.4, 1.2, so" in text
     assert "several releases brought a part" in text
     assert "several" not in report.render(look(Fakes("1.6")), format="table")
+
+
+@pytest.mark.parametrize("drift", [False, True])
+def test_a_search_whose_budget_ends_says_what_is_likeliest(drift: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = itertools.chain([0.0, 61.0], itertools.repeat(1e9))
+    monkeypatch.setattr(bisect, "time", types.SimpleNamespace(monotonic=lambda: next(times)))
+    fakes = Fakes("1.2")
+    found = look(fakes, drift=drift, ends_s=60.0)
+    assert fakes.measured == ["1.8", "1.4"], "the bad release, and one more before the minute ended"
+    assert found.is_cut
+    assert found.first_bad in ("1.1", "1.2", "1.3", "1.4")
+    assert found.chance_of_error == pytest.approx(0.75, abs=0.01)
+    text = report.render(found, format="table")
+    assert f"demo {found.first_bad} is the likeliest first bad one of 9 releases" in text
+    assert text.endswith("after 2 steps; the budget ended before it was surer\n")
+    assert not look(Fakes("1.2"), drift=drift).is_cut
 
 
 def test_one_cell_is_named() -> None:

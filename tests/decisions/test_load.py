@@ -262,6 +262,34 @@ def test_a_run_that_is_invalid_has_a_reason_and_no_figure() -> None:
     assert text.count("p99") == 1
 
 
+UNMET = "performance constraints not met, early stopping not met"
+
+
+@pytest.mark.parametrize(
+    ("seen_ms", "reason", "more", "said"),
+    [
+        (12.57, UNMET, {}, "p99 12.6 ms is over the bound of 11 ms; try a lower --rate or a longer --latency"),
+        (
+            9.8,
+            "early stopping not met",
+            {},
+            "p99 9.8 ms is too near the bound of 11 ms for so few requests; try --mlperf",
+        ),
+        (12.57, f"{UNMET}, 3 ERRORS encountered", {}, "longer --latency, 3 ERRORS encountered"),
+        (9.8, "min duration not met", {}, "invalid: min duration not met"),
+        (12.57, UNMET, {"use_token_latencies": 1.0}, f"invalid: {UNMET}"),
+    ],
+)
+def test_an_invalid_run_says_its_figure_and_what_to_ask_for(
+    seen_ms: float, reason: str, more: dict[str, float], said: str
+) -> None:
+    settings = {"server_target_latency_ns": 11e6, "server_target_latency_percentile": 0.99, **more}
+    figures = {"90.00 percentile latency (ns)": 1e6, "99.00 percentile latency (ns)": seen_ms * 1e6}
+    how = {"run": "a", "scenario": "server", "instances": 1, "is_valid": False}
+    run = LoadRun(**how, reason=reason, settings=settings, figures=figures)
+    assert f"{said} |" in report.render([made.record(FAST, run)], [], format="md", margin=0.02)
+
+
 def test_a_slow_service_is_shown_by_the_percentile_that_its_run_bounded() -> None:
     figures = {"90.00 percentile latency (ns)": 70e6, "99.00 percentile latency (ns)": 9e7}
     settings = {"server_target_qps": 5.0, "server_target_latency_percentile": 0.9}

@@ -42,8 +42,9 @@ FAILED = {
     f"{RAW}/faulty_run/memory/b1t1": OUT_OF_MEMORY,
     f"{RAW}/faulty_run/more/b1t1": "ValueError: 2 outputs; the task has 1: y",
 }
+TIRED = "RuntimeError: tired (faulty_late.py, line 39)"
 LATE = {
-    f"{RAW}/faulty_late/raise/b1t1": "RuntimeError: tired",
+    f"{RAW}/faulty_late/raise/b1t1": TIRED,
     f"{RAW}/faulty_late/exit/b1t1": "exited with status 5 without an answer",
     f"{RAW}/faulty_late/segfault/b1t1": "killed by SIGSEGV",
     f"{RAW}/faulty_late/hang/b1t1": "no answer within 3 s",
@@ -123,7 +124,7 @@ def test_every_fault_is_a_row(cells: set[str], faulty: Harness) -> None:
         assert [row[name] for name in (*RATIOS, "latency_p50_ns")] == [None] * 5, cell
     stages = {line["stage"] for line in faulty.lines("failure")}
     assert stages == {"prepare", "verify", "measure"}
-    details = [line["detail"] for line in faulty.lines("failure") if line["reason"] == "RuntimeError: tired"]
+    details = [line["detail"] for line in faulty.lines("failure") if line["reason"] == TIRED]
     assert len(details) == 1
     assert "in _fail" in details[0]  # the traceback is kept
 
@@ -136,7 +137,11 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
     faulty.run(*command)
     faulty.run(*command, "--strict", code=1)
     reasons = [line["reason"] for line in faulty.lines("failure")]
-    assert sorted(reasons) == ["RuntimeError: cannot run"] * 2 + ["RuntimeError: not today"] * 2
+    cannot, not_today = (
+        "RuntimeError: cannot run (faulty_run.py, line 30)",
+        "RuntimeError: not today (flaky.py, line 19)",
+    )
+    assert sorted(reasons) == [cannot] * 2 + [not_today] * 2
     before = faulty.launch_ids()
     fault.unlink()
     faulty.run("run", FLAKY, BASELINE, *LIMITS, "--strict")
@@ -188,7 +193,7 @@ def test_baseline_that_fails_while_measured_stops_its_group_with_a_reason(faulty
     faulty.environment["BENCH_PATH"] = f"{faulty.folder}:{FAULTS}"
     faulty.run("run", BASELINE, f"{RAW}/chatty/cpu/b1t1", *LIMITS, code=1)
     rows = faulty.rows()
-    assert (rows[BASELINE]["status"], rows[BASELINE]["reason"]) == ("failed", "RuntimeError: tired")
+    assert (rows[BASELINE]["status"], rows[BASELINE]["reason"]) == ("failed", "RuntimeError: tired (null.py, line 39)")
     other = rows[f"{RAW}/chatty/cpu/b1t1"]
     assert (other["status"], other["reason"]) == ("failed", f"not timed: its baseline {BASELINE} failed")
     assert (other["fidelity"], other["latency_p50_ns"]) == ("exact", None)

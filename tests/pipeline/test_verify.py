@@ -12,6 +12,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from bench.api.cell import Cell
+from bench.api.errors import ArtifactError, ChildError
 from bench.measure import ledgers, rounds
 from bench.measure.limits import Limits
 from bench.pipeline import feeding, looks, opening, operations, prepare, spot, verify
@@ -358,3 +359,57 @@ def test_the_whole_split_after_a_part_has_its_share_of_the_error(runs: Path) -> 
     (second,) = qualities(verified([value], b1t1=replace(first, num_samples=4)))
     assert isinstance(second.lost, Lost)
     assert (second.is_whole, second.lost.of) == (True, NUM_SAMPLES)
+
+
+REFUSING = """
+from bench.api import Runtime
+
+class Refusing(Runtime):
+    formats = ("null",)
+    default_for = ("null",)
+
+    def open(self, artifact, *, task, source, provider, threads):
+        raise ValueError("no kernel for it")
+"""
+USUAL = Cell.from_path("toy/null/native/raw/null/cpu/b1t1")
+
+
+@pytest.fixture
+def refusing(runs: Path, plugin_folder: Path) -> None:
+    """The usual runtime of the toy task refuses its model, and `noted`, of another package, runs it."""
+    other = NOTED.replace('    formats = ("null",)', '    formats = ("null",)\n    requires = ("numpy",)')
+    (plugin_folder / "runtimes" / "null.py").write_text(REFUSING)
+    (plugin_folder / "runtimes" / "noted.py").write_text(other)
+    catalog.forget()
+
+
+def test_a_model_that_its_usual_runtime_refuses_is_held_against_another_packages_outputs(refusing: None) -> None:
+    reference = verify.reference_of(catalog.task("toy"), LIMITS)
+    assert reference.cell.path == "toy/null/native/raw/noted/same/b1t1"
+    assert reference.in_place_of == USUAL
+    (value,) = prepared("same", "b1t1")
+    values = [dataclasses.replace(value, cell=USUAL), *prepared("wrong", "b1t1")]
+    refused, wrong = verify.verified(values[:1], reference, LIMITS) + verify.verified(values[1:], reference, LIMITS)
+    assert isinstance(refused, Failure)
+    assert refused.reason.startswith("ValueError: no kernel for it")
+    assert isinstance(wrong, Verified)
+    assert (wrong.quality.fidelity, wrong.quality.reference) == (BROKEN, reference.cell.path)
+    assert "null cannot run the model as it is, so outputs are held against noted's" in (wrong.quality.reason or "")
+    (own,) = qualities(verify.verified([value], reference, LIMITS))
+    assert (own.fidelity, own.warning) == (EXACT, "batch 1")
+
+
+@pytest.mark.parametrize("kind", ["timeout", "memory"])
+def test_the_usual_runtime_stays_the_reference_where_it_lacked_time_or_memory(
+    kind: str, refusing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Cell] = []
+
+    def lacking(cell: Cell, *_: object, **__: object) -> Quality:
+        tried.append(cell)
+        raise ChildError(kind, "it lacked it")
+
+    monkeypatch.setattr(verify, "verify", lacking)
+    with pytest.raises(ArtifactError, match=f"^reference {USUAL}: it lacked it$"):
+        verify.reference_of(catalog.task("toy"), LIMITS)
+    assert tried == [USUAL]

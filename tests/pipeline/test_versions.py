@@ -18,6 +18,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
 from bench.cli.main import main
 from bench.decisions import check
+from bench.decisions import versions as compared
 from bench.measure.limits import Limits
 from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
 from bench.pipeline.installed import Installed
@@ -290,6 +291,15 @@ def test_a_version_that_cannot_be_made_is_worse_on_either_side(
     assert "there is no version of demo==9.9" in capsys.readouterr().out
 
 
+def test_a_comparison_names_the_version_of_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Installed(python="3.11.7", packages={"Demo_Pack": "3.1", "numpy": "2.1.0"}, provides={})
+    monkeypatch.setattr(environments, "own", lambda: own)
+    assert compared.here(asked.packages("demo-pack==2.0")) == "demo-pack 3.1"
+    assert compared.here(asked.packages("demo-pack==2.0,other==1.0")) == "demo-pack 3.1, other not installed"
+    python = asked.Asked(text="/other/python", python="/other/python", python_version="3.12.1")
+    assert compared.here(python) == "Python 3.11.7 of this command"
+
+
 def test_environments_with_the_same_packages_are_one_and_are_found_again(
     plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +319,9 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
     environments._MADE.clear()  # as in another process
     assert environments.of("runtimes", "one@3.0").installed.packages["demo"] == "3.0"
     assert len(made) == 1
-    assert environments.remove_all() > 0
+    there = environments.remove_all(dry_run=True)
+    assert there > 0
+    assert environments.remove_all() == there, "a dry run removes nothing"
     environments._MADE.clear()
     environments.of("runtimes", "one@3.0")  # its name still says what it is
     assert len(made) == 2

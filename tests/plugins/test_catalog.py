@@ -10,6 +10,7 @@ import pytest
 from bench.api import Plugin, errors, loading
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError
+from bench.pipeline import provenance
 from bench.plugins import catalog
 
 RUNTIME = """
@@ -155,7 +156,7 @@ def test_unknown_name_gets_a_suggestion(plugin_folder: Path) -> None:
 def test_suggest() -> None:
     assert errors.suggest("onnxrutime", ["null", "onnxruntime"]) == "did you mean 'onnxruntime'?"
     assert errors.suggest("xyz", ["null", "toy"]) == "there are: null, toy"
-    assert errors.suggest("xyz", []) == "there are: none"
+    assert errors.suggest("xyz", []) == "there are none"
 
 
 def test_variants_with_options(plugin_folder: Path) -> None:
@@ -199,6 +200,18 @@ def test_reason_to_skip_names_the_plugin_and_the_fix(plugin_folder: Path) -> Non
     reason = catalog.skip_reason(Cell.from_path("toy/null/native/needy/null/cpu/b1t1"))
     assert reason == "needy: nothing_of_that_name not installed; pip install nothing_of_that_name"
     assert catalog.skip_reason(Cell.from_path("toy/null/native/raw/null/cpu/b1t1")) is None
+
+
+def test_a_runtime_of_one_thread_is_not_measured_at_two(plugin_folder: Path) -> None:
+    text = "from bench.plugins.runtimes.null import NullRuntime\n\n\nclass Single(NullRuntime):\n    default_for = ()\n"
+    single = put(plugin_folder, "runtimes/single.py", text)
+    cells = [Cell.from_path(f"toy/null/native/raw/single/cpu/b1t{threads}") for threads in (1, 2)]
+    assert [catalog.skip_reason(cell) for cell in cells] == [None, None]
+    digest = provenance.plugin_digest(catalog.runtime("single"))
+    single.write_text(f"{text}\n    def one_thread_only(self):\n        return True\n")
+    catalog.forget()
+    assert [catalog.skip_reason(cell) for cell in cells] == [None, "single: it runs on one thread only"]
+    assert provenance.plugin_digest(catalog.runtime("single")) == digest, "what was measured at one thread stays valid"
 
 
 TASK = """

@@ -57,3 +57,11 @@ def test_what_is_left_in_branches_is_told(tmp_path: Path) -> None:
 def test_a_file_whose_weights_lie_in_branches_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"none of the file's 2 weights belong to MatMul, .* of the main graph"):
         graphs.apply("int8_dynamic", branched(outer=False), tmp_path)
+
+
+@pytest.mark.parametrize("variant", ["int8_dynamic", "matmul_nbits-float"])
+def test_a_file_without_weights_is_refused_by_saying_so(variant: str, tmp_path: Path) -> None:
+    relu = node("Relu", ["x"], ["y"], name="relu")
+    model = graphs.model_of([relu], {}, inputs={"x": ["batch", 64]}, outputs={"y": ["batch", 64]})
+    with pytest.raises(RefusedError, match=r"^the file has no float32 weights that can be quantized$"):
+        graphs.apply(variant, model, tmp_path)

@@ -83,11 +83,27 @@ def test_latency_is_sorted_with_ratio_and_verdict_and_broken_last(tmp_path):
     draw(rows, tmp_path)
     found = texts(tmp_path / "crnn-latency.svg")
     assert [text for text in found if text.startswith("torch/")] == [short_name(rows[i]) for i in (2, 3, 0, 1)]
-    notes = ["1.000 baseline", "undecided", "1.200 slower", "broken"]
+    notes = ["baseline", "undecided", "0.833x as fast, slower", "broken"]
     assert [text for text in found if text in notes] == notes
     assert "onnxruntime" in found
     assert "crnn, batch 1, 2 threads: latency" in found
     assert any("95\N{NO-BREAK SPACE}% interval of the ratio to the baseline" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "note"),
+    [
+        (0.222, "faster", "4.5x as fast"),
+        (0.97, "faster", "1.03x as fast"),
+        (0.0072, "faster", "139x as fast"),
+        (4.0, "slower", "0.25x as fast, slower"),
+        (1.004, "noise", "0.996x as fast, noise"),
+        (0.9, "undecided", "1.11x as fast, undecided"),
+    ],
+)
+def test_a_cell_is_so_many_times_as_fast_as_the_baseline(ratio, verdict, note, tmp_path):
+    draw([make(), make(1, ratio=ratio, verdict=verdict)], tmp_path)
+    assert note in texts(tmp_path / "crnn-latency.svg")
 
 
 def test_whisker_is_the_interval_of_the_ratio_at_the_latency():
@@ -273,6 +289,17 @@ def test_runtimes_differ_by_more_than_colour():
     assert [look.colour for look in first] == list(COLOURS)
     assert [look.marker for look in first] == list(MARKERS)
     assert len({look.hatch for look in first}) == 8
+
+
+def test_the_runtimes_with_most_rows_share_no_colour():
+    rare = [f"a{index}" for index in range(14)]
+    often = ["litert", "onnxruntime", "openvino", "pytorch", "tensorflow", "torch_compile"]
+    looks = looks_of([*rare, *often, *often])
+    assert len({looks[name].colour for name in often}) == len(often)
+    assert looks == looks_of([*often, *rare[::-1], *often]), "whatever the order of the rows"
+    for colour in COLOURS:
+        one, other, *_ = [MARKERS.index(look.marker) for look in looks.values() if look.colour == colour]
+        assert abs(one - other) == 4, "as far apart as can be"
 
 
 def test_labels_cover_neither_points_nor_each_other():

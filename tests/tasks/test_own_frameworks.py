@@ -331,6 +331,28 @@ def test_a_lambda_layer_takes_trust(examined: Examined, plugin_folder: Path, tmp
     np.testing.assert_array_equal(output, 2 * task.samples("test").inputs[task.inputs[0].name][:2])
 
 
+@pytest.mark.parametrize("of_functional", [True, False])
+def test_a_class_that_is_not_keras_s_is_named_with_the_way_out(
+    of_functional: bool, examined: Examined, tmp_path: Path
+) -> None:
+    import keras
+
+    class LambdaScale(keras.layers.Layer):
+        def call(self, values: Any) -> Any:
+            return values * 2
+
+    path, inputs = tmp_path / "model.keras", keras.Input((4,))
+    layers = [keras.layers.Dense(3), LambdaScale()]
+    if of_functional:
+        keras.Model(inputs, layers[1](layers[0](inputs))).save(path)
+    else:
+        keras.Sequential([inputs, *layers]).save(path)
+    with pytest.raises(
+        InputError, match=r"it needs LambdaScale, which is not Keras's own .*; write a Python file that"
+    ):
+        examined("keras", path)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

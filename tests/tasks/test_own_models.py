@@ -219,12 +219,15 @@ def test_a_python_file_of_samples_and_metrics(examined: Examined, tmp_path: Path
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"y": np.ones((4, 6, 2), np.float32)}, "has the inputs y; the model has x"),
+        (
+            {"y": np.ones((4, 6, 2), np.float32)},
+            r"has the inputs y; the model has x \(give the arrays the model's names, as numpy\.savez\(FILE, x=\.\.\.\)",
+        ),
         ({"x": np.ones((4, 6, 3), np.float32)}, r"x has shape \(4, 6, 3\); the model takes \(samples, steps, 2\)"),
         ({"x": np.ones((4, 6, 2), np.int64)}, "x holds int64; the model takes float32"),
         ({**data(4), "targets": np.zeros((3, 6), np.int64)}, r"targets has shape \(3, 6\); there are 4 samples"),
         ({**data(4), "targets": np.zeros((4, 5), np.int64)}, r"targets of shape \(4, 5\) and int64 fit no output"),
-        ({"targets": np.zeros(4)}, "has the inputs none; the model has x"),
+        ({"targets": np.zeros(4)}, "has no inputs; the model has x"),
     ],
 )
 def test_data_sets_that_do_not_fit(arrays: Any, says: str, examined: Examined, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import io
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo", "----")
+SHIFTS = (0, 4, 2, 6, 1, 5, 3, 7)
+"""How far the markers move each time that all colours were given: those of one colour are far apart in `MARKERS`."""
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 8.0,
@@ -62,13 +65,17 @@ class Line:
 
 
 def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
-    """A look for each runtime, by name; the same runtimes look the same in every figure."""
-    names = sorted(set(runtimes))
-    turns = [index + index // 8 for index in range(len(names))]  # past eight, a colour meets another marker
-    return {
-        n: Look(COLOURS[i % 8], MARKERS[t % 8], HATCHES[t % 8])
-        for i, (n, t) in enumerate(zip(names, turns, strict=True))
-    }
+    """A look for each runtime; those named most often come first, so that the first eight share no colour.
+
+    Args:
+        runtimes: the runtime of each row.
+    """
+    counted = collections.Counter(runtimes)
+    looks = {}
+    for index, name in enumerate(sorted(counted, key=lambda name: (-counted[name], name))):
+        mark = (index + SHIFTS[index // 8 % 8]) % 8
+        looks[name] = Look(COLOURS[index % 8], MARKERS[mark], HATCHES[mark])
+    return looks
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -279,7 +279,7 @@ def _queue(way: Way, run: LoadRun) -> Figure:
         left=LEFT,
         right=0.2,
         handles=[],
-        footnote=QUEUE.format(asked, "valid" if run.is_valid else f"invalid: {run.reason}"),
+        footnote=QUEUE.format(asked, "valid" if run.is_valid else report.invalid(run)),
     )
     for axes, (label, values), colour in zip(found, panels.items(), canvas.COLOURS, strict=False):
         shares = [100 * index / max(1, len(values) - 1) for index in range(len(values))]

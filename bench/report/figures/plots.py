@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.measure.stats import FASTER
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
-from bench.report import writing
 from bench.report.columns import BYTES, scale, unit_of
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import MEANING, drawn_latencies, whisker
@@ -114,8 +114,20 @@ def _absent(groups: Iterable[Group], shown: Iterable[Group]) -> str:
 def _note(row: Row) -> str:
     if row.fidelity == "broken":
         return "broken"
-    verdict = "baseline" if is_baseline(row) else row.verdict or ""
-    return f"{writing.share(row.ratio)} {verdict}".strip() if row.ratio is not None else verdict
+    if is_baseline(row):
+        return "baseline"
+    speed = _as_fast(row)
+    if row.verdict == FASTER and speed:
+        return speed
+    return ", ".join(filter(None, (speed, row.verdict)))
+
+
+def _as_fast(row: Row) -> str:
+    """How many times as fast as the baseline a row is, such as `4.5x as fast`; empty where that is not known."""
+    if not row.ratio:
+        return ""
+    speed = 1 / row.ratio
+    return f"{canvas.digits(speed, 3 if 0.5 < speed < 2 else 2)}x as fast"  # near 1 the third digit says which
 
 
 def _whisker(row: Row, unit: float) -> list[list[float]] | None:
@@ -152,7 +164,7 @@ def _latency(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | 
         return None
     rows = _rows(shown)
     unit, unit_name = unit_of("latency_p50_ns", rows)
-    footnote = f"{MEANING} Right: ratio to the baseline (dashed), and verdict."
+    footnote = f"{MEANING} Right: speed beside the baseline's (dashed), and verdict."
     if any(row.fidelity == "broken" for row in rows):
         footnote += " Hollow: broken, its outputs are too far from the reference; not ranked."
     handles = canvas.handles_of((row.runtime for row in rows), looks, as_bars=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,8 @@ from bench.tasks.user_task import TensorFlowTask
 FORMAT = Format(described="a .keras file", suffixes=(".keras",))
 UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
 """Words by which Keras's error about a Lambda layer is known."""
+NOT_FOUND = re.compile(r"Could not locate \w+ '([^']+)'")
+"""How Keras says that it does not have a class or a function that a file names; other errors quote it, too."""
 
 
 class KerasTask(TensorFlowTask):
@@ -54,7 +57,15 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         InputError: the model cannot be loaded, does not state its inputs, or does not run.
     """
     shutil.copyfile(path, folder / "model.keras")
-    model = opened(folder / "model.keras", trust=asked.trust)
+    try:
+        model = opened(folder / "model.keras", trust=asked.trust)
+    except InputError as error:
+        if missing := NOT_FOUND.search(str(error.__cause__)):
+            raise InputError(
+                f"it needs {missing[1]}, which is not Keras's own and is not in the file; write a Python file that "
+                "imports it, with example_inputs() and a build() that returns the loaded model"
+            ) from error
+        raise
     if not getattr(model, "inputs", None):
         raise InputError("it does not say what its inputs are; write a Python file with build() and example_inputs()")
     names = tf_models.unique([tensor.name for tensor in model.inputs])

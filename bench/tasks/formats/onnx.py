@@ -83,7 +83,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
             _reopen(folder / OnnxTask.weights if mended else model, folder, outputs, wrong)
             notes += [f"{line}; measured is a copy that leaves its sizes open" for line in wrong.values()]
     except sizes.NothingRunsError as error:
-        notes.append(f"it could not be tried here, so no size was checked: {error}")
+        notes.append(f"no run has checked the sizes of its inputs: {error}")
     notes += tell_fitted(chosen, likely, proposed[0].reasons if proposed else {})
     batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
@@ -156,7 +156,7 @@ def _tried(
         NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
     """
     if isinstance(session, str):
-        raise sizes.NothingRunsError(session)
+        raise sizes.NothingRunsError(f"ONNX Runtime cannot open it: {session}")
     deadline = time.monotonic() + asked.try_s
 
     run = functools.partial(_outputs, session, stated, asked, deadline=deadline)

@@ -57,7 +57,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     except sizes.NothingRunsError as error:
         if not isinstance(error.__cause__, TimeoutError):
             raise
-        note = f"it could not be tried here, so no size was checked: {error}"
+        note = f"no run has checked the sizes of its inputs: {error}"
     given = sizes.given_sizes(specs, asked)
     stated = tuple(
         TensorSpec(name=name, dtype=dtype, shape=tuple(UNKNOWN if dim is None else dim for dim in dims))

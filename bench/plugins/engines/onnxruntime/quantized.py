@@ -53,7 +53,11 @@ def save_quantized(
     """
     now = floats_of(model)
     if now.num_weights == before.num_weights:
-        raise RefusedError(f"none of the file's {before.num_weights} weights belong to {kinds}")
+        raise RefusedError(
+            f"none of the file's {before.num_weights} weights belong to {kinds}"
+            if before.num_weights
+            else "the file has no float32 weights that can be quantized"
+        )
     # Its quantizers sort nodes by what they read themselves, without what the branches of an If read around them.
     replace_nodes(model, model.graph.node)
     shorten_names(model, ports=ports)
