@@ -112,8 +112,14 @@ class Column:
 
     def without_interval(self) -> Column:
         """The column without its intervals."""
-        values = tuple(value.partition(" [")[0] for value in self.values)
+        values = tuple(value.partition(" [")[0].rstrip() for value in self.values)
         return dataclasses.replace(self, title=self.title.removesuffix(INTERVAL), values=values)
+
+    def aligned(self) -> Column:
+        """The column with its figures below one another, whether they have an interval or not."""
+        room = max((len(value) - value.index(" [") for value in self.values if " [" in value), default=0)
+        values = tuple(value if " [" in value or self.is_text else value + " " * room for value in self.values)
+        return dataclasses.replace(self, values=values)
 
     @functools.cached_property
     def heading(self) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ class Layout:
         for index, short in enumerate(is_short):
             if above:
                 yield from _row(above, index, "", style)
-            if not above or not (short or all(column.values[index] == DASH for column, _ in below)):
+            if not above or not (short or all(column.values[index].strip() == DASH for column, _ in below)):
                 yield from _row(below, index, indent, style)
 
     def _above(self, width: int) -> list[tuple[Column, int]]:

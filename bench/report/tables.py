@@ -207,6 +207,7 @@ class TerminalTable:
         if self._is_default:
             columns = [column for column in with_bound(columns) if not column.is_unknown]
             columns.sort(key=lambda column: column.key in SPARE)
+        columns = [column.aligned() for column in columns]
         return columns, arranged(columns, width, spare=self._spare)
 
     def _below(self, group: Group, names: Names, columns: Sequence[Column]) -> RenderResult:

@@ -389,7 +389,7 @@ crnn, batch 1, 2 threads: cells crnn/CELL/b1t2
       17.40  0.512 [0.505, 0.519]   123.5  33.40     0.9877 (0.446)  close
    torch/torch_onnx/onnxsim/onnxruntime/cpu                         same as 1
 2  torch/native/raw/pytorch/cpu                                     baseline
-      34.00                 1.000   123.5  33.40     0.9877 (0.446)  exact
+      34.00  1.000                  123.5  33.40     0.9877 (0.446)  exact
 3  tf/native/raw/tensorflow/cpu                                     slower
       51.00  1.500 [1.493, 1.507]   123.5  33.40     0.9877 (0.446)  close
    torch/torch_onnx/raw/null/cpu                                    {DASH}
