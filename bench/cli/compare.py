@@ -84,12 +84,12 @@ def compare(
         raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
     before, after, *globs = names or []
     if model is not None:
-        from bench.cli.progress import Watch
+        from bench.cli import progress
         from bench.decisions import revisions
         from bench.report.terminal import Console
 
-        watch = Watch(Console(stderr=True))
-        compared = revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
+        with progress.observer(Console(stderr=True)) as watch:
+            compared = revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
     else:
         from bench.decisions.compare import stored
 
@@ -106,7 +106,7 @@ def _versions(
     """Compare two environments on the cells of a model, or on those that globs name."""
     from bench.api import loading
     from bench.api.errors import InputError
-    from bench.cli.progress import Watch
+    from bench.cli import progress
     from bench.decisions import versions
     from bench.measure.limits import Limits
     from bench.pipeline import sweeps
@@ -128,5 +128,5 @@ def _versions(
     else:
         raise InputError("say which cells to compare: globs, or --model FILE")
     limits = Limits.of(step_s=None, memory_bytes=None)
-    watch = Watch(Console(stderr=True))
-    return versions.compare(cells, asked, goal, watch, limits=limits, may_be_large=may_be_large)
+    with progress.observer(Console(stderr=True)) as watch:
+        return versions.compare(cells, asked, goal, watch, limits=limits, may_be_large=may_be_large)

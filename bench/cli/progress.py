@@ -1,4 +1,4 @@
-"""The progress of a sweep: a live line or a live table on a terminal, plain lines elsewhere."""
+"""The progress of a sweep: one live view on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.records.rows import Row
 from bench.report import terminal
 from bench.report.tables import TerminalTable
 
-EVERY_S = 3.0
+EVERY_S = 10.0
 """Least time from one line of progress to the next where lines stay, such as in a file."""
 BAD = ("skipped", "failed")
 VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
@@ -31,32 +31,29 @@ def observer(
     every_s: float = EVERY_S,
     busy: Callable[[], str | None] = lambda: None,
 ) -> Iterator[Watch]:
-    """An observer of a sweep that prints on a console: one line that is rewritten where the console is a terminal.
+    """An observer of a sweep that prints on a console: one view that is redrawn where the console is a terminal.
 
     Args:
         console: the console to print on.
-        rows: returns the rows as they are stored now, for a table below the line; called once for each refresh of the
-            table. None for a short run, whose table follows soon: without a table, and without lines about cells that
-            went wrong, which are counted.
+        rows: returns the rows as they are stored now, for a table below the line of a terminal; called once for each
+            refresh of the table. None for a short run, whose table follows soon.
         every_s: least time between two lines where the console is no terminal.
         busy: asked before the first cell is measured what to say of a machine that others use; None for nothing.
     """
     if not console.is_terminal:
-        yield Watch(console, every_s, tells_failures=rows is not None, rows=rows, busy=busy)
+        yield Watch(console, every_s, busy=busy)
         return
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="ellipsis") as live:
         yield LiveWatch(console, live, rows, busy)
 
 
 class Watch:
-    """Prints the steps of a sweep in lines of their own: stages and what went wrong, and a step every few seconds.
+    """Prints how far a sweep is, a line now and then; cells that went wrong are counted, and the table says why.
 
     Args:
         console: the console to print on.
         every_s: least time between two lines.
-        tells_failures: whether cells that went wrong have lines, or are counted.
         name: of the sweep, where lines of several are printed.
-        rows: returns the rows as they are stored now, for a first table; None for none.
         busy: see `observer`.
     """
 
@@ -65,17 +62,13 @@ class Watch:
         console: terminal.Console,
         every_s: float = EVERY_S,
         *,
-        tells_failures: bool = True,
         name: str | None = None,
-        rows: Callable[[], list[Row]] | None = None,
         busy: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._console = console
         self._busy = busy
-        self._rows = rows
         self._name = name
         self._every_s = every_s
-        self._tells_failures = tells_failures
         self._num_bad = dict.fromkeys(BAD, 0)
         self._printed = -math.inf
         self._stage = ""
@@ -84,7 +77,6 @@ class Watch:
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._last = ""
-        self._has_measured = False
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
@@ -93,7 +85,7 @@ class Watch:
             said, self._busy = self._busy(), lambda: None
             if said is not None:
                 self._console.print(terminal.line(said), soft_wrap=True)
-        self._changed(f"{VERBS[name]} {_count(total, 'cell')}", must_tell=True)
+        self._changed("")
 
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
@@ -101,16 +93,10 @@ class Watch:
         bad = next((kind for kind in BAD if outcome.startswith(kind)), None)
         if bad is not None:
             self._num_bad[bad] += 1
-            self._went_wrong(f"{cell}: {outcome}")
-        else:
-            self._changed(f"{cell}: {outcome}")
-
-    def _went_wrong(self, event: str) -> None:
-        self._changed(event if self._tells_failures else "", must_tell=self._tells_failures)
+        self._changed(f"{cell}: {outcome}")
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
-        self._has_measured = True
         self._changed(f"{_count(len(cells), 'launch', 'launches')} stored")
 
     def progress(self, progress: Progress) -> None:
@@ -119,27 +105,26 @@ class Watch:
         self._changed("")
 
     def standing(self, num_cells: int, total: int) -> None:
-        """So many cells of the sweep, of `total`, have been through all stages: the first have a table of their own."""
-        rows, self._rows = self._rows, None
-        if rows is not None and self._has_measured and num_cells < total:
-            self._console.print(TerminalTable(select(row for row in rows() if row.num_launches)))
-            self._changed(f"a first table of {num_cells} cells; {total - num_cells} follow", must_tell=True)
+        """So many cells of the sweep, of `total`, have been through all stages: `bench show` has them."""
 
     def _status(self) -> str:
         clock = _minutes(time.monotonic() - self._start)
+        wrong = "".join(f", {num} {kind}" for kind, num in self._num_bad.items() if num)
         if self._stage == "measure" and self._progress is not None:
             now = self._progress
             left = f", about {_minutes(now.seconds_left)} left" if now.seconds_left else ""
             new = f"{now.num_new} of {_count(now.num_cells, 'cell')} not launched yet, " if now.num_new else ""
             beyond = f", {now.num_beyond} that the allowed launches cannot answer" if now.num_beyond else ""
-            return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}"
-        bad = "" if self._tells_failures else "".join(f", {num} {kind}" for kind, num in self._num_bad.items() if num)
-        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {self._total}{bad}"
+            return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}{wrong}"
+        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {_count(self._total, 'cell')}{wrong}"
 
-    def _changed(self, event: str, *, must_tell: bool = False) -> None:
-        now, line = time.monotonic(), f"{self._status()}{'; ' + event if event else ''}"
+    def _changed(self, event: str) -> None:
+        now = time.monotonic()
+        if now - self._printed < self._every_s:
+            return
+        line = f"{self._status()}{'; ' + event if event else ''}"
         line = line if self._name is None else f"{self._name}: {line}"
-        if line != self._last and (must_tell or now - self._printed >= self._every_s):
+        if line != self._last:
             self._console.print(terminal.line(line), soft_wrap=True)
             self._printed = now
             self._last = line
@@ -155,8 +140,9 @@ class LiveWatch(Watch):
         rows: Callable[[], list[Row]] | None,
         busy: Callable[[], str | None],
     ) -> None:
-        super().__init__(console, tells_failures=rows is not None, rows=rows, busy=busy)
+        super().__init__(console, busy=busy)
         self._live = live
+        self._rows = rows
         self._table: RenderableType = ""
 
     def measured(self, cells: Sequence[Cell]) -> None:
@@ -168,20 +154,12 @@ class LiveWatch(Watch):
             self._redraw()
         super().stage(name, total)
 
-    def standing(self, num_cells: int, total: int) -> None:
-        """The table is there already."""
-
-    def _went_wrong(self, event: str) -> None:
-        if self._tells_failures:
-            self._live.console.print(terminal.line(event, style="yellow"))
-        super()._went_wrong(event)
-
     def _redraw(self) -> None:
         if self._rows is None:
             return
         self._table = TerminalTable(select(row for row in self._rows() if row.num_launches))
 
-    def _changed(self, event: str, *, must_tell: bool = False) -> None:
+    def _changed(self, event: str) -> None:
         line = terminal.line(f"{self._status()}  {event}", style="bold", no_wrap=True, overflow="ellipsis")
         self._live.update(Group(line, self._table) if self._table else line, refresh=True)
 

@@ -224,7 +224,7 @@ def _tell_standing(shown: Sequence[Row], total: int) -> None:
 
 
 def _late(left_out: Sequence[Cell], shown: Sequence[Row], total: int) -> list[str]:
-    """What to say of cells for which there was no time, and which no earlier run timed, before a run's last line."""
+    """What to say of cells for which there was no time, and which no earlier run timed, before a run's last lines."""
     from bench.pipeline import sweeps
 
     timed = {row.cell for row in shown if row.num_launches or row.same_as}
@@ -247,7 +247,7 @@ def _tell(
     goal: Goal,
     late: Sequence[str] = (),
 ) -> bool:
-    """Print the tables of a run, what is to be said besides and its last line; return whether a cell was measured."""
+    """Print the tables of a run, what is to be said besides and its last lines; return whether a cell was measured."""
     from bench.api import sized
     from bench.cli.show import print_table
     from bench.decisions.answer import of_run
@@ -268,12 +268,12 @@ def _tell(
     options.write(shared.render(found.measurements.places), None)
     options.say_notes([*warnings(shown), *late])
     answers = [of_run(found, task) for task in dict.fromkeys(row.task for row in shown)]
-    options.say(next_step.after(shown, sizes=sizes, results=results, answers=answers, goal=goal))
+    options.say(*next_step.after(shown, sizes=sizes, results=results, answers=answers, goal=goal))
     return next_step.is_measured(shown)
 
 
 def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int], *, late: Sequence[str] = ()) -> bool:
-    """Print the table of numbers of threads, or why there is none.
+    """Print the table of numbers of threads, or why there is none, and what to do next.
 
     Returns:
         Whether a cell was timed at some number of threads, or no cell has several to compare.
@@ -290,6 +290,8 @@ def _tell_threads(found: Results, shown: Sequence[Row], sizes: Mapping[str, int]
     else:
         print_table(shown)
     options.say_notes(late)
-    if not scaled:
+    if scaled:
+        options.say(*next_step.of_threads(scaled))
+    else:
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))
     return bool(scaled) or has_launches or next_step.is_at_one_thread(shown)

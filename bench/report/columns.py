@@ -20,7 +20,12 @@ DEFAULT_COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict"),
     *("precision", "model_rss_bytes", "size_bytes", "num_params", "metric", "metric_loss_high", "fidelity"),
 )
-WIDEST_TEXT = 32  # characters of a reason in a terminal's column; more is wrapped
+WRAPPED = ("reason", "same_as", "placement", "warning")
+"""Keys of long texts, which a terminal wraps."""
+WIDEST_TEXT = 32
+"""Characters of such a text on a line of a terminal, where there is no room for more."""
+BREAKS = re.compile(r" (?![^\[(]*[\])])")
+"""A blank at which a title may be broken: not one within brackets."""
 TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 COUNT = ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"))
@@ -95,11 +100,6 @@ class Column:
         """Whether the values are texts, which are aligned to the left, and not figures."""
         return self.key in TEXT
 
-    def stacked(self) -> Column:
-        """The column with its intervals on lines of their own."""
-        values = tuple(value if self.is_text else value.replace(" [", "\n[") for value in self.values)
-        return dataclasses.replace(self, values=values)
-
     @property
     def is_unknown(self) -> bool:
         """Whether no row has a value."""
@@ -111,19 +111,30 @@ class Column:
         return self.title.endswith(INTERVAL)
 
     def without_interval(self) -> Column:
-        """The column without its intervals, stacked or not."""
-        values = tuple(re.sub(r"\s\[.*", "", value) for value in self.values)
+        """The column without its intervals."""
+        values = tuple(value.partition(" [")[0].rstrip() for value in self.values)
         return dataclasses.replace(self, title=self.title.removesuffix(INTERVAL), values=values)
 
-    def heading(self) -> str:
-        """The title with its unit on a line of its own."""
-        return re.sub(r" (?=[\[(])", "\n", self.title, count=1)
+    def aligned(self) -> Column:
+        """The column with its figures below one another, whether they have an interval or not."""
+        room = max((len(value) - value.index(" [") for value in self.values if " [" in value), default=0)
+        values = tuple(value if " [" in value or self.is_text else value + " " * room for value in self.values)
+        return dataclasses.replace(self, values=values)
+
+    @functools.cached_property
+    def heading(self) -> tuple[str, ...]:
+        """The title on one line, or on two that are as even as they can be where it is wider than the values."""
+        blanks = [found.start() for found in BREAKS.finditer(self.title)]
+        if not blanks or len(self.title) <= max(map(len, self.values), default=0):
+            return (self.title,)
+        middle = min(blanks, key=lambda blank: max(blank, len(self.title) - blank - 1))
+        return self.title[:middle], self.title[middle + 1 :]
 
     @functools.cached_property
     def width(self) -> int:
         """Width in characters in a terminal's table; longer texts of some columns are wrapped at `WIDEST_TEXT`."""
-        width = max(len(line) for text in (self.heading(), *self.values) for line in text.split("\n"))
-        return min(width, WIDEST_TEXT) if self.key in ("reason", "same_as", "placement", "warning") else width
+        values = max(map(len, self.values), default=0)
+        return max(*map(len, self.heading), min(values, WIDEST_TEXT) if self.key in WRAPPED else values)
 
 
 def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
@@ -174,6 +185,24 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     if any("[" in value for value in values):
         title += INTERVAL
     return Column(key, title, tuple(values))
+
+
+def with_bound(columns: Sequence[Column]) -> list[Column]:
+    """The columns with the bound on what is lost of the metric behind the metric, such as `0.9877 (0.446)`."""
+    bound = next((column for column in columns if column.key == "metric_loss_high"), None)
+    metric = next((column for column in columns if column.key == "metric"), None)
+    if bound is None or metric is None:
+        return [*columns]
+    ends = [f"({value})" if value != DASH else "" for value in bound.values]
+    room = max(map(len, ends), default=0)
+    both = Column(
+        metric.key,
+        f"{metric.title} ({bound.title.replace('(', '').replace(')', '')})",
+        tuple(
+            f"{value} {end:>{room}}" if value != DASH else DASH for value, end in zip(metric.values, ends, strict=True)
+        ),
+    )
+    return [both if column is metric else column for column in columns if column is not bound]
 
 
 def _decimals(values: Sequence[float], digits: int = 4) -> int:
@@ -240,8 +269,12 @@ def caption(group: Group, columns: Iterable[Column]) -> str:
         group: the group.
         columns: the columns that are shown.
     """
-    marked = any(value.endswith(OF_SOURCE) for one in columns if one.key == "num_params" for value in one.values)
-    return " ".join([_caption(group), *([OF_SOURCE_MEANS] if marked else [])])
+    return " ".join([_caption(group), *([OF_SOURCE_MEANS] if is_marked(columns) else [])])
+
+
+def is_marked(columns: Iterable[Column]) -> bool:
+    """Whether the columns show a number of parameters that was not counted in the row's own file."""
+    return any(value.endswith(OF_SOURCE) for one in columns if one.key == "num_params" for value in one.values)
 
 
 def _caption(group: Group) -> str:
@@ -253,21 +286,16 @@ def _caption(group: Group) -> str:
     is_elsewhere = any(row.ratio is not None for row in ranked)
     missing = "The baseline is not among these rows." if is_elsewhere else "The baseline was not timed."
     parts = [f"Baseline{'s' if len(baselines) > 1 else ''}: {names}." if names else missing]
-    floors = dict.fromkeys((r.aa_low, r.aa_high) for r in baselines or ranked if r.aa_low and r.aa_high)
-    spans = [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
+    spans = controls(baselines or ranked)
     if not spans and is_elsewhere:
         parts.append("No alarm is possible: fewer than three blocks held the baseline's second copy.")
     else:
         parts.append(f"The baseline's second copy over its first, truly 1: {'; '.join(spans) or 'not measured'}.")
-    counts = sorted({row.num_launches for row in ranked})
-    many = f"{counts[0]} to {counts[-1]} launches" if len(counts) > 1 else f"{counts[0]} launch"
-    many += "es" if len(counts) == 1 and counts[0] != 1 else ""
-    parts.append(f"{many} of each cell; brackets: 95 % interval of each row alone.")
+    parts.append(f"{launches(ranked)} of each cell; brackets: 95 % interval of each row alone.")
     compared = dict.fromkeys((row.metric_name, row.judged_as) for row in ranked if row.judged_as)
     parts += [f"Judged by {name}: {judged_as}." for name, judged_as in compared]
     if any(row.metric_loss_high is not None for row in ranked):
-        conventions = dict.fromkeys(row.convention for row in ranked if row.convention)
-        taken = "".join(f"; by convention, {one_line(convention)}" for convention in conventions)
+        taken = "".join(f"; by convention, {convention}" for convention in conventions(ranked))
         what = "the most dB" if any(row.metric_loss_unit == DB for row in ranked) else "the largest share"
         parts.append(f"Max drop: {what} of the metric that may be lost, with 95 % confidence{taken}.")
     if counts_of_part := [row.metric_samples for row in ranked if row.metric_samples is not None]:
@@ -279,3 +307,22 @@ def _caption(group: Group) -> str:
     reasons = dict.fromkeys(row.metric_loss_note for row in ranked if row.metric_loss_note)
     parts += [f"No bound on the lost metric: {reason}." for reason in reasons]
     return " ".join(parts)
+
+
+def controls(rows: Iterable[Row]) -> list[str]:
+    """The intervals of the A/A control that rows have, such as `0.991 to 1.012`."""
+    floors = dict.fromkeys((row.aa_low, row.aa_high) for row in rows if row.aa_low and row.aa_high)
+    return [f"{low:.3f} to {high:.3f}" for low, high in floors if low is not None and high is not None]
+
+
+def launches(ranked: Iterable[Row]) -> str:
+    """The numbers of launches of rows, such as `3 to 5 launches`."""
+    counts = sorted({row.num_launches for row in ranked})
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} launches"
+    return f"{counts[0]} launch{'' if counts[0] == 1 else 'es'}"
+
+
+def conventions(ranked: Iterable[Row]) -> list[str]:
+    """What bounds on the lost metric take for granted."""
+    return [one_line(convention) for convention in dict.fromkeys(row.convention for row in ranked) if convention]

@@ -1,4 +1,4 @@
-"""The last line of `bench run`: the outcome and the command that goes on, or why nothing was timed and what to do."""
+"""The last lines of `bench run`: the outcome and then the next command, or why nothing was timed and what to do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.api.cell import RAW
 from bench.decisions.answer import Answer
 from bench.decisions.standing import KEEP, NONE, WINNER
+from bench.decisions.threads import Scaling
 from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
@@ -36,8 +38,8 @@ def is_measured(rows: Sequence[Row]) -> bool:
 
 def after(
     rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path, answers: Sequence[Answer | None], goal: Goal
-) -> str:
-    """What to do after a run of these rows.
+) -> list[str]:
+    """Lines on what a run of these rows decided, of which the last has the next command.
 
     Args:
         rows: the rows of the run.
@@ -47,16 +49,16 @@ def after(
         goal: the limits of the run.
     """
     if not is_measured(rows):
-        return _failure(rows, sizes, budget_s=goal.budget_s)
-    step = _next(rows, results=results, answers=answers, goal=goal)
+        return [_failure(rows, sizes, budget_s=goal.budget_s)]
+    lines = _next(rows, results=results, answers=answers, goal=goal)
     told = [text for row in rows if MODE in (text := row.reason or row.warning or "")]
     if told:
         advice = KERAS_ADVICE if any(f"; {KERAS_ADVICE}" in text for text in told) else ADVICE
-        return f"first {advice}, for these rows are of a model in {MODE}; {step}"
-    return step
+        return [f"first {advice}, for these rows are of a model in {MODE}", *lines]
+    return lines
 
 
-def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None], goal: Goal) -> str:
+def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None], goal: Goal) -> list[str]:
     """The outcome of a run that timed some of these rows, and what to do next; see `after`."""
     option = outcome.results_option(results)
     undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
@@ -64,17 +66,17 @@ def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None
     num_left = sum(_could_be_timed(row) and not (is_timed(row) or row.same_as) for row in rows)
     counts_left = ((len(undecided), "undecided"), (num_left, "not timed yet"))
     left = ", ".join(f"{number} {what}" for number, what in counts_left if number)
-    longer = f" ({left}: {_longer(goal, launches)})" if left else ""
+    longer = [f"{left}: {_same_command(goal, launches)} goes on"] if left else []
     if len(answers) == 1:
         return _of_one(answers[0], rows[0].task, goal, option, longer)
     counts = collections.Counter(NONE if one is None else one.choice.outcome for one in answers)
     said = ", ".join(f"{counts[name]} {name}" for name in (WINNER, KEEP, NONE) if counts[name])
-    if any(one is not None and one.choice.leading for one in answers):
-        return f"{said} of {len(answers)} tasks; next: bench best{option}{longer}"
-    return f"{said} of {len(answers)} tasks; bench show{option} says why"
+    is_led = any(one is not None and one.choice.leading for one in answers)
+    command = "bench best" if is_led else "bench show"
+    return [f"{said} of {len(answers)} tasks", *(longer if is_led else []), f"next: {command}{option}"]
 
 
-def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: str) -> str:
+def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: Sequence[str]) -> list[str]:
     """The outcome for one task, and the command that goes on from there.
 
     Args:
@@ -82,37 +84,59 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: st
         task: name of the task.
         goal: the limits of the run.
         option: the option of the folder of results.
-        longer: the rows that have no verdict, and how the run goes on.
+        longer: a line on the rows that have no verdict, and on how the run goes on.
     """
     command = f"bench pick {shlex.quote(task)}"
     if found is None or found.choice.lacking is not None:
         why = found.choice.lacking if found else f"no cell of {task} was timed and is right"
-        return f"none: {why}; bench show {shlex.quote(task)}{option} says why"
+        return [f"none: {why}", f"next: bench show {shlex.quote(task)}{option}"]
     choice = found.choice
-    faster = f"; {text}" if (text := outcome.faster(choice)) else ""
+    if choice.outcome == NONE:
+        assert choice.further is not None, "what has no winner needs launches"
+        said, again = outcome.undecided(choice), "the same command with --force, at a quieter hour"
+        if choice.further.launches is None:
+            said += f"; {outcome.NOT_BY_LAUNCHES}"
+        else:
+            again = _same_command(goal, choice.further.launches)
+        now = []
+        if found.tolerance is not None:
+            share = f"{100 * found.tolerance:g}"
+            now = [
+                f"{command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
+            ]
+        return [f"none: {said}", *now, f"next: {again}"]
     if choice.outcome == WINNER:
         assert choice.shipped is not None
         name = f"{short_name(choice.shipped)}, {writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
-        return f"winner: {name}, {outcome.regret(found)}{faster}; next: {command}{option}{longer}"
-    if choice.outcome == KEEP:
-        why = f"{outcome.why_as_it_is(found)}{faster}"
-        return f"keep: ship it as it is ({outcome.shipped(choice)}): {why}; next: {command}{option}{longer}"
-    assert choice.further is not None, "what has no winner needs launches"
-    more = f"{outcome.NOT_BY_LAUNCHES}; the same command with --force measures again, at a quieter hour"
-    if choice.further.launches is not None:
-        more = _longer(goal, choice.further.launches)
-    now = ""
-    if found.tolerance is not None:
-        share = f"{100 * found.tolerance:g}"
-        now = f"; {command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
-    return f"none: {outcome.undecided(choice)}; {more}{now}"
+        said = f"winner: {name}, {outcome.regret(found)}"
+    else:
+        said = f"keep: ship it as it is ({outcome.shipped(choice)}): {outcome.why_as_it_is(found)}"
+    return [said, *filter(None, [outcome.faster(choice)]), *longer, f"next: {command}{option}"]
 
 
-def _longer(goal: Goal, launches: int) -> str:
+def of_threads(found: Sequence[Scaling]) -> list[str]:
+    """The same after a run that compared cells with themselves at several numbers of threads.
+
+    Args:
+        found: cells that were compared, one at least.
+    """
+    counts = collections.Counter(scaling.best for scaling in found)
+    texts = []
+    for best, number in counts.most_common():
+        threads = f"{' or '.join(map(str, best))} thread{'s' * (best != (1,))}"
+        texts.append(f"{threads} for {number} cell{'s' * (number > 1)}")
+    (fewest, *_), _ = counts.most_common(1)[0]
+    requests = {(scaling.cell.task, scaling.cell.batch) for scaling in found}
+    task, batch = next(iter(requests)) if len(requests) == 1 else ("*", 1)
+    glob = shlex.quote(f"{task}/*/{RAW}/*/b{batch}t{fewest}".replace("*/*", "*"))
+    return [f"best: {', '.join(texts)}", f"next: bench run {glob}"]
+
+
+def _same_command(goal: Goal, launches: int) -> str:
     """How a run goes on until its cells have so many launches: with more time, more launches or both."""
     more = [] if goal.budget_s is None else [f"--budget {_longer_min(goal.budget_s)}m"]
     more += [f"--launches {launches}"] if launches > goal.max_launches else []
-    return f"the same command{' with ' * bool(more)}{' '.join(more)} goes on"
+    return f"the same command{' with ' * bool(more)}{' '.join(more)}"
 
 
 def _longer_min(budget_s: float | None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import operator
 from collections.abc import Sequence
 
@@ -11,25 +10,20 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from bench.api.errors import InputError, suggest
 from bench.api.printable import printable
-from bench.measure.stats import ALPHA, FASTER, NOISE, SLOWER
 from bench.records import machines
-from bench.records.ranking import Group, Selection, select, short_name
+from bench.records.ranking import Group, Selection, select
 from bench.records.rows import COLUMNS, Row
 from bench.records.warnings import warnings
 from bench.report import terminal, writing
-from bench.report.columns import Column, caption, columns_of, notes_of, title_of, verdict_of
+from bench.report.captions import brief, brief_legend, expected_false
+from bench.report.columns import Column, caption, columns_of, notes_of, verdict_of, with_bound
+from bench.report.layout import SPARE, Layout, arranged, whole_width
+from bench.report.names import Names
 from bench.report.templates import fill
 
 FORMATS = ("table", "md", "csv", "json", "latex")
-DROPPED_FIRST = (
-    "num_params",
-    "precision",
-    "model_rss_bytes",
-    "size_bytes",
-    "fidelity",
-    "metric_loss_high",
-)  # when a terminal is too narrow for names on few lines
-KEPT = ("cell", "verdict", "metric")
+NOTE = "note"
+"""What a remark on a row that is otherwise sound begins with."""
 LEGEND = (
     "Ratio: latency over the baseline's, through the blocks that connect them; below 1 is faster. Verdicts, corrected "
     "for the number of rows: faster or slower, by more than 0.5 %; noise, any difference is smaller than the margin; "
@@ -91,17 +85,11 @@ def render(
 
 def legend_of(rows: Sequence[Row]) -> str:
     """What ratios, verdicts and memory mean, and how many of the rows' verdicts are expected to be false."""
-    winners = [row.q_value for row in rows if row.verdict in (FASTER, SLOWER) and row.q_value is not None]
-    num_tested = sum(row.q_value is not None for row in rows)
-    equal = sum(row.verdict == NOISE for row in rows)
-    if not winners and not equal:
+    calls = expected_false(rows)
+    if calls is None:
         return LEGEND
-    # A cell without a difference is called with a probability of at most the false discovery rate q, so some rows of
-    # all may hold as many false calls as q of all that were tested; an interval of 95 % misses one end by 2.5 %.
-    false = num_tested * max(winners, default=0.0) + equal * ALPHA / 2
-    many = f"{false:.1f}" if false >= 0.1 else "0.1"
-    num = len(winners) + equal
-    return f"{LEGEND} Of the {num} verdict{'s' if num > 1 else ''} here, at most {many} are expected to be false."
+    num, false = calls
+    return f"{LEGEND} Of the {num} verdict{'s' if num > 1 else ''} here, at most {false} are expected to be false."
 
 
 def raw(selection: Selection) -> list[dict[str, object]]:
@@ -156,118 +144,108 @@ def _escape_latex(text: str) -> str:
 
 
 class TerminalTable:
-    """A selection that rich prints as tables; names are wrapped and columns left out where the console is narrow."""
+    """A selection that rich prints as tables, in as many columns as the console is wide."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """A table for each group, with its caption and the reasons of rows that have no figures."""
+        """A table for each group, with what must be known of its rows, and below all tables what the figures are."""
         if not self.selection.groups:
             yield terminal.line("No rows.")
+        left_out: dict[str, None] = {}
+        whole = 0
         for index, group in enumerate(self.selection.groups):
-            yield terminal.lines(("\n" if index else "") + printable(group.title), style="bold")
+            names = Names.of(group)
+            if index:
+                yield terminal.line("")
+            title = terminal.line(group.title, style="bold")
+            yield title.append_text(terminal.line(f": cells {names.path}", style="dim"))
             for text in machines.sentences(group.rows, options.max_width):
                 yield terminal.line(text, style="dim")
-            yield from self._tables(group, options.max_width)
+            columns, layout = self._laid_out(group, names, options.max_width)
+            rows = self._rows(group)
+            if rows:
+                verdicts = [verdict_of(row, group).split()[0] for row in rows]
+                yield from layout.lines(
+                    lambda key, number, verdicts=verdicts: _style(key, verdicts[number]),  # type: ignore[misc]
+                    [self._is_default and row.same_as is not None for row in rows],
+                )
+                if layout.dropped:
+                    left_out |= dict.fromkeys(layout.dropped)
+                    whole = max(whole, whole_width(columns, layout, spare=self._spare))
+            yield from self._below(group, names, layout.columns)
+        if left_out:
+            yield terminal.line(f"COLUMNS={whole} bench show adds {', '.join(left_out)}.", style="dim")
         if any(row.num_launches for row in self.selection.rows):
-            legend = legend_of(self.selection.rows)
-            yield terminal.lines(("\n" if len(self.selection.groups) > 1 else "") + legend, style="dim")
+            yield terminal.line(brief_legend(self.selection.rows), style="dim")
 
-    def _tables(self, group: Group, width: int) -> RenderResult:
-        is_default = self.selection.columns is None
-        every = [row for row in group.rows if row.status == "ok" or not is_default]
-        most = max(LEAST_ROWS, MOST_ROWS // len(self.selection.groups))
-        rows, more = tuple(every[:most]), max(0, len(every) - most)
-        shown = dataclasses.replace(group, rows=rows)
-        wanted = columns_of(shown, self.selection, notes=False)
-        columns, dropped, whole = _fit([one for one in wanted if not (is_default and one.is_unknown)], width)
-        if rows:
-            verdicts = [verdict_of(row, group).split()[0] for row in rows]
-            yield writing.table_of(
-                [(column.heading(), column.is_text, column.width) for column in columns],
-                [
-                    [terminal.lines(column.values[index], style=_style(column.key, verdict)) for column in columns]
-                    for index, verdict in enumerate(verdicts)
-                ],
-            )
-        if is_default:
-            reasons: dict[tuple[str, str], list[str]] = {}
+    @property
+    def _is_default(self) -> bool:
+        return self.selection.columns is None
+
+    @property
+    def _spare(self) -> Sequence[str]:
+        return SPARE if self._is_default else ()
+
+    def _rows(self, group: Group) -> list[Row]:
+        """The rows that have lines: by default those that have figures, and so many that they can be read."""
+        every = [row for row in group.rows if row.status == "ok" or not self._is_default]
+        return every[: self._most]
+
+    @property
+    def _most(self) -> int:
+        return max(LEAST_ROWS, MOST_ROWS // len(self.selection.groups))
+
+    def _laid_out(self, group: Group, names: Names, width: int) -> tuple[list[Column], Layout]:
+        """The columns that are wanted, and how they are laid out."""
+        shown = dataclasses.replace(group, rows=tuple(self._rows(group)))
+        columns = [
+            dataclasses.replace(column, values=tuple(map(names, shown.rows))) if column.key == "cell" else column
+            for column in columns_of(shown, self.selection, notes=False)
+        ]
+        if self._is_default:
+            columns = [column for column in with_bound(columns) if not column.is_unknown]
+            columns.sort(key=lambda column: column.key in SPARE)
+        columns = [column.aligned() for column in columns]
+        return columns, arranged(columns, width, spare=self._spare)
+
+    def _below(self, group: Group, names: Names, columns: Sequence[Column]) -> RenderResult:
+        """The reasons of rows without figures, remarks on others, and what must be known of the group."""
+        num_hidden = max(0, sum(row.status == "ok" or not self._is_default for row in group.rows) - self._most)
+        if self._is_default:
+            reasons: dict[tuple[str, str], list[Row]] = {}
             for row in group.rows:
                 if row.status != "ok" or notes_of(row, group):
                     note = writing.one_line(notes_of(row, group)) or "no reason was given"
-                    reasons.setdefault((_kind_of_note(row, group), note), []).append(short_name(row))
-            for (verdict, reason), names in reasons.items():
+                    reasons.setdefault((_kind_of_note(row, group), note), []).append(row)
+            skipped = [row for row in group.rows if row.status == "skipped" and group.numbers]
+            for (verdict, reason), rows in reasons.items():
+                if rows[0] in skipped:
+                    continue
+                if verdict == NOTE and all(row.cell in group.numbers for row in rows):
+                    numbers = ", ".join(str(group.numbers[row.cell]) for row in rows)
+                    yield terminal.line(f"{verdict} on row{'s' if len(rows) > 1 else ''} {numbers}: {reason}")
+                    continue
                 yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
-                shown_names = names[:most]
-                yield terminal.lines(
-                    "\n".join("  " + writing.wrap_name(name, width - 2).replace("\n", "\n  ") for name in shown_names)
-                )
-                more += len(names) - len(shown_names)
-        yield terminal.line(caption(group, columns), style="dim")
+                for row in rows[: self._most]:
+                    yield terminal.line(f"  {names(row)}")
+                num_hidden += max(0, len(rows) - self._most)
+            if skipped:
+                many = f"{len(skipped)} row{'s' if len(skipped) > 1 else ''}"
+                yield terminal.line(f"skipped: {many}; bench show --columns cell,reason says why")
+        yield terminal.line(brief(group, names, columns), style="dim")
         for warning in warnings(group.rows):
             yield terminal.line(printable(warning), style="bold red")
-        if more:
-            yield terminal.line(f"{more:,} more rows are not shown: name cells, or print all with --format csv.")
-        if dropped and rows:
-            left_out = f"Left out at this width: {', '.join(dropped)}; COLUMNS={whole} bench show leaves nothing out."
-            yield terminal.line(left_out, style="dim")
+        if num_hidden:
+            yield terminal.line(f"{num_hidden:,} more rows are not shown: name cells, or print all with --format csv.")
 
 
 def _kind_of_note(row: Row, group: Group) -> str:
     """What the notes of a row are about: why it has no figures, or a remark on a row that is otherwise sound."""
     is_sound = row.status == "ok" and row.same_as is None and row.fidelity != "broken"
-    return "note" if is_sound else verdict_of(row, group)
+    return NOTE if is_sound else verdict_of(row, group)
 
 
 def _style(key: str, verdict: str) -> str:
     return STYLES.get(verdict, "") if key in ("verdict", "ratio") or verdict in ("baseline", "broken") else ""
-
-
-def _fit(columns: list[Column], width: int) -> tuple[list[Column], list[str], int]:
-    """The columns that fit a width, the titles of what was left out, and the least width that leaves nothing out.
-
-    Names stay whole where they fit. Otherwise names and intervals are broken into lines; where that is not enough, the
-    interval of the latency is left out, which says nothing of the differences between rows, and then columns are. The
-    last columns stay even if names take more lines, as long as no part of a name is broken.
-    """
-    names = next((column.values for column in columns if column.key == "cell"), ())
-    if _room(columns, width) >= max(map(len, names), default=0):
-        return columns, [], width
-    columns, dropped = [column.stacked() for column in columns], []
-    needed = _width_of_names(names)
-    whole = width - _room(columns, width) + needed
-    if width < whole:
-        dropped = [f"interval of {title_of(column.key)}" for column in columns if _is_of_latency(column)]
-        columns = [column.without_interval() if _is_of_latency(column) else column for column in columns]
-    least = max((_width_in_lines(name, len(name)) for name in names), default=0)
-    first = [(column, needed) for key in DROPPED_FIRST for column in columns if column.key == key]
-    last = [(column, least) for column in reversed(columns) if column.key not in KEPT]
-    for column, room in (*first, *last):
-        if _room(columns, width) < room and len(columns) > 3 and column in columns:
-            columns.remove(column)
-            dropped.append(column.title)
-    room = max(_room(columns, width), least)
-    wrapped = tuple(writing.wrap_name(name, room) for name in names)
-    return [dataclasses.replace(c, values=wrapped) if c.key == "cell" else c for c in columns], dropped, whole
-
-
-def _is_of_latency(column: Column) -> bool:
-    return column.key == "latency_p50_ns" and column.has_interval
-
-
-def _room(columns: Sequence[Column], width: int) -> int:
-    """Characters left for names, with two blanks between columns."""
-    return width - sum(column.width for column in columns if column.key != "cell") - 2 * (len(columns) - 1)
-
-
-def _width_of_names(names: Sequence[str]) -> int:
-    """The width in which four of five names have at most two lines, as their intervals have, and all at most three."""
-    two = sorted(_width_in_lines(name, 2) for name in names)
-    three = [_width_in_lines(name, 3) for name in names]
-    return max([*three, *two[: math.ceil(0.8 * len(two))]], default=0)
-
-
-def _width_in_lines(name: str, most: int) -> int:
-    wrapped = ((width, writing.wrap_name(name, width).split("\n")) for width in range(8, len(name) + 9))
-    return next(width for width, lines in wrapped if len(lines) <= most and max(map(len, lines)) <= width)

@@ -17,6 +17,7 @@ from bench.measure import machine
 from bench.measure.rounds import Progress
 from bench.tasks import formats
 from support import records as made
+from support.rows import BASELINE, FAST
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,8 +59,8 @@ def test_help_of_run_names_every_kind_of_model(
 @pytest.mark.parametrize(
     ("number", "stage", "stored", "new"),
     [
-        (1, "preparing 1 cell", "1 launch stored", "1 of 1 cell not launched yet, 1 question open"),
-        (2, "preparing 2 cells", "2 launches stored", "2 of 2 cells not launched yet, 2 questions open"),
+        (1, "preparing 0 of 1 cell", "1 launch stored", "1 of 1 cell not launched yet, 1 question open"),
+        (2, "preparing 0 of 2 cells", "2 launches stored", "2 of 2 cells not launched yet, 2 questions open"),
     ],
 )
 def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None:
@@ -71,7 +72,7 @@ def test_one_is_not_many(number: int, stage: str, stored: str, new: str) -> None
         watch.progress(now)
         watch.measured([Cell.from_path(made.BASELINE)] * number)
     lines = file.getvalue().splitlines()
-    assert lines[0].endswith(f"; {stage}")
+    assert lines[0].endswith(f" {stage}")
     assert lines[2].endswith(new)
     assert lines[3].endswith(f"; {stored}")
 
@@ -111,23 +112,89 @@ def test_messages_in_a_terminal_break_at_blanks(
     assert len(said.splitlines()) == lines
 
 
-def told(outcomes: list[str], *, is_short: bool, is_terminal: bool) -> str:
-    """All text that an observer prints of cells with these outcomes, ten lines of progress a second allowed."""
+class Clock:
+    """Stands in for the module `time`: goes on when it is told to."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made_clock = Clock()
+    monkeypatch.setattr(progress, "time", made_clock)
+    return made_clock
+
+
+def test_a_pipe_gets_a_line_every_ten_seconds_at_most(clock: Clock) -> None:
+    """Whatever happens: stages, cells that go wrong, launches, a first part of a sweep that has been measured."""
     file = io.StringIO()
-    console = Console(file=file, force_terminal=is_terminal, width=200, color_system=None)
-    with progress.observer(console, None if is_short else list, every_s=0.1) as watch:
-        watch.stage("prepare", len(outcomes))
-        for outcome in outcomes:
-            watch.cell(Cell.from_path(made.BASELINE), outcome)
-    return file.getvalue()
+    printed: list[float] = []
+    with progress.observer(Console(file=file), list) as watch:
+        for second in range(100):
+            clock.now, before = float(second), file.getvalue()
+            watch.stage(("prepare", "verify", "measure")[second // 34], 300)
+            for _ in range(3):
+                watch.cell(Cell.from_path(made.BASELINE), "failed: no kernel")
+            watch.measured([Cell.from_path(made.BASELINE)])
+            watch.standing(20, 300)
+            assert file.getvalue().count("\n") - before.count("\n") <= 1
+            printed += [clock.now] * (file.getvalue() != before)
+    assert printed == [10.0 * number for number in range(10)]
+    lines = file.getvalue().splitlines()
+    assert lines[0] == "0:00 preparing 0 of 300 cells"
+    assert lines[2].startswith("0:20 preparing 0 of 300 cells, 60 failed"), (
+        "those of the second that begins are not yet"
+    )
+    assert len(lines) == 10
+
+
+def test_a_terminal_has_one_view_that_is_redrawn(clock: Clock) -> None:
+    """A line and the table, over and over in the same place; nothing of it is left when the sweep ends."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, height=30, color_system=None, legacy_windows=False)
+    with progress.observer(console, lambda: [BASELINE, FAST]) as watch:
+        watch.stage("measure", 2)
+        for second in range(20):
+            clock.now = float(second)
+            watch.cell(Cell.from_path(made.BASELINE), "failed: no kernel")
+            watch.measured([Cell.from_path(made.BASELINE)])
+    assert on_screen(file.getvalue(), height=30) == []
+    last = file.getvalue().rpartition("measuring")[2]
+    assert ", 20 failed" in last, "it counts what went wrong"
+    assert "torch_onnx/raw/onnxruntime" in last, "the table is below the line"
+
+
+def on_screen(written: str, height: int) -> list[str]:
+    """The lines that a terminal shows after what was written, by the few codes that a live view uses."""
+    lines, row = [""], 0
+    for part in re.findall(r"\x1b\[\??\d*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row - len(lines) + 1)
+        elif part.startswith("\x1b") and part.endswith("A"):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not part.startswith("\x1b") and part != "\r":
+            lines[row] += part
+    assert max(len(lines), 1) <= height
+    return [line for line in lines if line.strip()]
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_cells_that_went_wrong_are_told_at_once_in_a_sweep_and_counted_in_a_short_run(is_terminal: bool) -> None:
-    outcomes = ["failed: no kernel", "skipped: no CUDA", "failed: no memory"]
-    sweep = told(outcomes, is_short=False, is_terminal=is_terminal)
-    assert all(f"{made.BASELINE}: {outcome}\n" in sweep for outcome in outcomes)
-    short = told(outcomes, is_short=True, is_terminal=is_terminal)
-    assert "no kernel" not in short
-    assert ("preparing 3 of 3, 1 skipped, 2 failed" in short) == is_terminal, "elsewhere three events are one line"
-    assert short.count("\n") <= 1
+def test_cells_that_went_wrong_are_counted_and_have_no_lines(is_terminal: bool, clock: Clock) -> None:
+    """Their reasons are in the table."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=is_terminal, width=200, color_system=None)
+    with progress.observer(console, None) as watch:
+        watch.stage("prepare", 4)
+        for outcome in ("failed: no kernel", "skipped: no CUDA", "failed: no memory"):
+            watch.cell(Cell.from_path(made.BASELINE), outcome)
+        clock.now += progress.EVERY_S
+        watch.cell(Cell.from_path(made.BASELINE), "prepared")
+    text = file.getvalue()
+    assert "preparing 4 of 4 cells, 1 skipped, 2 failed" in text
+    assert len(on_screen(text, height=25)) == (0 if is_terminal else 2)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from bench.api.cell import Cell
 from bench.cli import run
+from bench.decisions.threads import Scaling
 from bench.records.lines import ThreadLaunch
 from bench.records.rows import Row
 
@@ -44,6 +46,22 @@ def test_a_cell_that_was_timed_at_one_thread_alone_is_not_called_untimed(
     assert "no cell could be timed at one thread and at several; 1 of 2 failed" in unbroken(capsys)
     assert not ended([ROW, failed], monkeypatch, timed=False)
     assert "no cell could be timed; 1 of 2 failed" in unbroken(capsys)
+
+
+def test_the_last_lines_are_the_best_numbers_of_threads_and_the_next_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scaled = Scaling(cell=Cell.from_path(ROW.cell), latency_ns={1: 2e6, 2: 1e6}, over_one={}, best=(2,))
+    monkeypatch.setattr("bench.decisions.threads.sound", lambda *_: {})
+    monkeypatch.setattr("bench.decisions.threads.scalings", lambda *_, **__: [scaled])
+    monkeypatch.setattr("bench.report.threads.render", lambda *_, **__: "the table\n")
+    found: Any = types.SimpleNamespace(margin=0.02, rows=[])
+    assert run._tell_threads(found, [ROW], {}, late=["1 of 2 cells are not in the table"])
+    assert capsys.readouterr().err.splitlines() == [
+        "bench: 1 of 2 cells are not in the table",
+        "bench: best: 2 threads for 1 cell",
+        "bench: next: bench run 'own/*/raw/*/b1t2'",
+    ]
 
 
 def unbroken(capsys: pytest.CaptureFixture[str]) -> str:

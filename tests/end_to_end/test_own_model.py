@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ VOCABULARY, EMBEDDING, HIDDEN = 50, 16, 32
 VARIANTS = ("raw", "dedup", "onnxoptimizer", "onnxsim", "ort-basic", "ort-extended", "ort-all", "onnxoptimizer+onnxsim")
 CELLS = [f"onnx/native/{variant}/onnxruntime/cpu/b1t1" for variant in VARIANTS]
 Run = Callable[..., list[dict[str, Any]]]
+OUTCOME = re.compile(r"bench: (\d+ )?(winner|keep|none)\b")
+DECIDES = re.compile(rf"{OUTCOME.pattern}|bench: next: bench |bench: next: the same command")
+"""Lines that have the decision of a run, or the next command."""
 
 
 @pytest.fixture
@@ -30,10 +34,14 @@ def run(harness: Harness) -> Run:
     def run(model: onnx.ModelProto, *globs: str, code: int = 0) -> list[dict[str, Any]]:
         (harness.folder / "own.onnx").write_bytes(model.SerializeToString())
         printed = harness.run("run", "--model", "own.onnx", *globs, "--budget", "30s", "--launches", "1", code=code)
+        if code == 0:
+            *_, outcome, last = [line for line in harness.stderr().splitlines() if DECIDES.match(line)]
+            assert OUTCOME.match(outcome)
+            assert last == harness.stderr().splitlines()[-1]
         assert "Traceback" not in printed
         rows: list[dict[str, Any]] = json.loads(harness.here("show", "--format", "json"))
         for row in rows:
-            assert row["variant"] in printed, "the table shows every cell"
+            assert row["status"] == "skipped" or row["variant"] in printed, "the table shows every cell"
             assert row["status"] == "ok" or row["reason"]
         return rows
 

@@ -82,7 +82,7 @@ def test_every_format_shows_escapes(rows: list[Row], format: str) -> None:
 
 def test_the_caption_shows_a_convention_with_escapes(rows: list[Row]) -> None:
     text = render(rows, format="table", width=400)
-    assert f"; by convention, taken{SHOWN[:-2]}." in text, "it is one line"
+    assert f"Max drop: by convention, taken{SHOWN[:-2]}." in text, "it is one line"
 
 
 def test_json_gives_every_text_back(rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""The last line of a run: the command that goes on, or why nothing was timed and the option that changes it."""
+"""The last lines of a run: the outcome and the next command, or why nothing was timed and what changes that."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
+from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import Constraints, Qualified
 from bench.decisions.further import Further
 from bench.decisions.pick import Choice
+from bench.decisions.threads import Scaling
 from bench.measure.goal import Goal
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import pick as pick_report
-from bench.report.next_step import after, is_measured, unscaled
+from bench.report.next_step import after, is_measured, of_threads, unscaled
 
 RESULTS = Path("results")
 ROW = Row(
@@ -48,31 +50,47 @@ def answered(task: str = "own", tolerance: float | None = None, **changed: Any) 
     return Answer(choice=choice, beside=(), constraints=Constraints(max_metric_loss=AllowedLoss()), tolerance=tolerance)
 
 
-def line_of(
+def lines_of(
     rows: Sequence[Row],
     *answers: Answer | None,
     results: Path = RESULTS,
     sizes: Mapping[str, int] | None = None,
     **goal: Any,
-) -> str:
+) -> list[str]:
     return after(rows, sizes=sizes or {}, results=results, answers=answers or [answered()], goal=Goal(**goal))
 
 
-WON = "winner: onnx/native/raw/onnxruntime/cpu, 1 ms, at most 2.1 % slower than the fastest; next: bench pick "
+WON = "winner: onnx/native/raw/onnxruntime/cpu, 1 ms, at most 2.1 % slower than the fastest"
+PICK = "next: bench pick own"
 
 
 def test_a_table_leads_to_the_deployment_to_ship() -> None:
-    assert line_of([TIMED, failed("no")]) == f"{WON}own"
-    assert line_of([TIMED], answered("own"), results=Path("my results")) == (f"{WON}own --results 'my results'")
+    assert lines_of([TIMED, failed("no")]) == [WON, PICK]
+    assert lines_of([TIMED], answered("own"), results=Path("my results")) == [WON, f"{PICK} --results 'my results'"]
     several = [TIMED, dataclasses.replace(TIMED, task="b")]
-    assert line_of(several, None, answered("b")) == "1 winner, 1 none of 2 tasks; next: bench best"
+    assert lines_of(several, None, answered("b")) == ["1 winner, 1 none of 2 tasks", "next: bench best"]
 
 
 def test_a_model_that_is_kept_is_said_with_what_could_be_gained() -> None:
-    assert line_of([TIMED], answered(outcome="keep", regret=0.25)) == (
+    assert lines_of([TIMED], answered(outcome="keep", regret=0.25)) == [
         "keep: ship it as it is (onnxruntime, 1 ms): nothing that keeps the metric is shown to be faster; at most 20 % "
-        "of the time could be gained; next: bench pick own"
+        "of the time could be gained",
+        PICK,
+    ]
+
+
+def test_what_would_be_faster_stands_between_the_outcome_and_the_next_command() -> None:
+    shipped = dataclasses.replace(TIMED, ratio=1.0, size_bytes=4_000)
+    half = {"ratio": 0.5, "size_bytes": 1_000, "metric_name": "accuracy", "metric_loss": 0.02}
+    found = answered(outcome="keep", shipped=shipped, faster=dataclasses.replace(TIMED, **half), faster_loss_high=0.03)
+    rows = [TIMED, dataclasses.replace(TIMED, verdict="undecided")]
+    outcome, faster, longer, last = lines_of(rows, found, budget_s=15.0)
+    assert outcome.startswith("keep: ")
+    assert faster == (
+        "onnx/native/raw/onnxruntime/cpu is 2x as fast, 0.25 of the size; it loses 2 % of accuracy, at most 3 %"
     )
+    assert longer == "1 undecided: the same command with --budget 5m goes on"
+    assert last == PICK
 
 
 @pytest.mark.parametrize("advice", ["export after model.eval()", "call the layer with training=False"])
@@ -80,19 +98,19 @@ def test_a_model_that_is_kept_is_said_with_what_could_be_gained() -> None:
 def test_a_model_in_training_mode_is_exported_anew_before_anything_is_picked(field: str, advice: str) -> None:
     told = f"Dropout 'drop' is in training mode: it drops values at random, others at each run; {advice}"
     rows = [TIMED, dataclasses.replace(ROW, fidelity="broken", **{field: told})]
-    assert line_of(rows) == (f"first {advice}, for these rows are of a model in training mode; {WON}own")
+    assert lines_of(rows) == [f"first {advice}, for these rows are of a model in training mode", WON, PICK]
     others = [TIMED, dataclasses.replace(ROW, **{field: "RandomNormal 'n' draws random numbers at each run"})]
-    assert line_of(others) == f"{WON}own"
+    assert lines_of(others) == [WON, PICK]
 
 
 def test_undecided_rows_are_counted_with_what_goes_on() -> None:
     rows = [TIMED, *[dataclasses.replace(TIMED, verdict=verdict) for verdict in ("undecided", "faster", "undecided")]]
-    usual = f"{WON}own (2 undecided: the same command with "
-    assert line_of(rows, budget_s=30.0) == f"{usual}--budget 5m goes on)"
-    assert line_of(rows, budget_s=301.0) == f"{usual}--budget 11m goes on)"
+    usual = "2 undecided: the same command with"
+    assert lines_of(rows, budget_s=30.0) == [WON, f"{usual} --budget 5m goes on", PICK]
+    assert lines_of(rows, budget_s=301.0)[1] == f"{usual} --budget 11m goes on"
     rows[1] = dataclasses.replace(rows[1], num_launches=16)
-    assert line_of(rows, budget_s=30.0) == f"{usual}--budget 5m --launches 32 goes on)"
-    assert line_of(rows) == f"{usual}--launches 32 goes on)"
+    assert lines_of(rows, budget_s=30.0)[1] == f"{usual} --budget 5m --launches 32 goes on"
+    assert lines_of(rows)[1] == f"{usual} --launches 32 goes on"
 
 
 def test_cells_that_lack_the_time_alone_are_counted_as_not_timed() -> None:
@@ -100,10 +118,10 @@ def test_cells_that_lack_the_time_alone_are_counted_as_not_timed() -> None:
     waiting = dataclasses.replace(ROW, fidelity="exact")
     others = [dataclasses.replace(ROW, fidelity="broken"), dataclasses.replace(waiting, same_as="x"), failed("no")]
     rows = [TIMED, waiting, waiting, *others]
-    assert line_of(rows, budget_s=15.0) == f"{WON}own (2 not timed yet: the same command with --budget 5m goes on)"
+    assert lines_of(rows, budget_s=15.0) == [WON, "2 not timed yet: the same command with --budget 5m goes on", PICK]
     rows[0] = dataclasses.replace(TIMED, verdict="undecided")
-    assert line_of(rows, budget_s=15.0).endswith(
-        "(1 undecided, 2 not timed yet: the same command with --budget 5m goes on)"
+    assert lines_of(rows, budget_s=15.0)[1] == (
+        "1 undecided, 2 not timed yet: the same command with --budget 5m goes on"
     )
 
 
@@ -111,37 +129,57 @@ def test_what_is_missing_for_a_winner_is_said() -> None:
     """It takes more launches, or a larger tolerance; where neither is known to do, the launches are taken again."""
     undecided: dict[str, Any] = {"outcome": "none", "shipped": None, "contenders": (TIMED, TIMED)}
     further = Further(cells=("a", "b"), launches=25)
-    assert line_of([TIMED], answered(tolerance=0.26, further=further, **undecided), budget_s=90.0) == (
-        "none: 2 cells may be the fastest; the same command with --budget 5m --launches 25 goes on; "
-        "bench pick own --tolerance 26% takes one that is at most 26 % slower than the fastest"
-    )
+    assert lines_of([TIMED], answered(tolerance=0.26, further=further, **undecided), budget_s=90.0) == [
+        "none: 2 cells may be the fastest",
+        "bench pick own --tolerance 26% takes one that is at most 26 % slower than the fastest",
+        "next: the same command with --budget 5m --launches 25",
+    ]
     enough = Further(cells=("a", "b"), launches=9)
-    assert line_of([TIMED], answered(further=enough, **undecided), budget_s=90.0) == (
-        "none: 2 cells may be the fastest; the same command with --budget 5m goes on"
-    )
+    assert lines_of([TIMED], answered(further=enough, **undecided), budget_s=90.0) == [
+        "none: 2 cells may be the fastest",
+        "next: the same command with --budget 5m",
+    ]
     endless = Further(cells=("a", "b"), launches=None)
-    assert line_of([TIMED], answered(further=endless, **undecided)) == (
+    assert lines_of([TIMED], answered(further=endless, **undecided)) == [
         "none: 2 cells may be the fastest; launches alone would not decide soon, for they differ too much from one "
-        "process to the next; the same command with --force measures again, at a quieter hour"
-    )
+        "process to the next",
+        "next: the same command with --force, at a quieter hour",
+    ]
 
 
 def test_a_lone_cell_that_looks_fastest_is_not_sure_to_be_after_one_launch() -> None:
     once = dataclasses.replace(TIMED, num_launches=1)
     found = answered(outcome="none", shipped=None, contenders=(once,), further=Further(cells=(once.cell,), launches=2))
-    assert line_of([once], found, budget_s=90.0) == (
+    assert lines_of([once], found, budget_s=90.0) == [
         "none: onnx/native/raw/onnxruntime/cpu looks fastest, but it was launched once and that is not enough to be "
-        "sure; the same command with --budget 5m goes on"
-    )
+        "sure",
+        "next: the same command with --budget 5m",
+    ]
     shown = pick_report.verdict(found, "bench pick own", "")
     assert "not enough to be sure:\n    own/onnx/native/raw/onnxruntime/cpu/b1t1\n" in shown
 
 
 def test_a_task_of_which_nothing_qualifies_says_why() -> None:
     lacking = answered(outcome="none", shipped=None, contenders=(), lacking="no cell of own meets all of it")
-    assert line_of([TIMED], lacking) == "none: no cell of own meets all of it; bench show own says why"
-    assert line_of([TIMED], None) == "none: no cell of own was timed and is right; bench show own says why"
-    assert line_of([TIMED], None, lacking) == "2 none of 2 tasks; bench show says why"
+    assert lines_of([TIMED], lacking) == ["none: no cell of own meets all of it", "next: bench show own"]
+    assert lines_of([TIMED], None) == ["none: no cell of own was timed and is right", "next: bench show own"]
+    assert lines_of([TIMED], None, lacking) == ["2 none of 2 tasks", "next: bench show"]
+
+
+def test_numbers_of_threads_are_counted_and_lead_to_the_runtimes_at_the_most_frequent() -> None:
+    def scaling(task: str, variant: str, *best: int) -> Scaling:
+        cell = Cell.from_path(f"{task}/onnx/native/{variant}/onnxruntime/cpu/b1t1")
+        return Scaling(cell=cell, latency_ns={1: 2e6, 2: 1e6}, over_one={}, best=best)
+
+    one_task = [scaling("own", "raw", 2), scaling("own", "onnxsim", 2), scaling("own", "dedup", 1, 2)]
+    assert of_threads(one_task) == [
+        "best: 2 threads for 2 cells, 1 or 2 threads for 1 cell",
+        "next: bench run 'own/*/raw/*/b1t2'",
+    ]
+    assert of_threads([scaling("own", "raw", 1), scaling("b", "raw", 1)]) == [
+        "best: 1 thread for 2 cells",
+        "next: bench run '*/raw/*/b1t1'",
+    ]
 
 
 def test_numbers_of_threads_that_were_not_measured_say_why() -> None:
@@ -199,13 +237,13 @@ def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
     ids=["sizes", "time", "memory", "operator", "no sizes", "skipped", "broken", "no reason", "no time"],
 )
 def test_the_most_frequent_reason_and_what_changes_it(rows: list[Row], sizes: dict[str, int], line: str) -> None:
-    found = line_of(rows, sizes=sizes)
+    (found,) = lines_of(rows, sizes=sizes)
     assert found.startswith("no cell could be timed")
     assert line in found
 
 
 def test_a_long_reason_loses_its_middle() -> None:
-    line = line_of([failed(f"onnxsim: {'/path ' * 60}culprit is Conv-15")])
+    (line,) = lines_of([failed(f"onnxsim: {'/path ' * 60}culprit is Conv-15")])
     assert " with: onnxsim: /path /path" in line
     assert "/path ... /path" in line
     assert "/path culprit is Conv-15; bench show" in line

@@ -272,7 +272,7 @@ def test_a_warning_has_no_verdict_as_its_name() -> None:
     """`undecided: only 16 % are quantized` reads as if that were undecided."""
     warned = dataclasses.replace(FAST, verdict="undecided", warning="only 16 % of the weights are quantized")
     text = tables.render([warned], format="table", width=200)
-    assert "note: only 16 % of the weights are quantized" in text
+    assert "note on row 1: only 16 % of the weights are quantized" in text
     assert "undecided: " not in text
     broken = dataclasses.replace(FAST, fidelity="broken", reason="it differs by 30 dB")
     assert "broken: it differs by 30 dB" in tables.render([broken], format="table", width=200)
@@ -309,12 +309,27 @@ def test_latex_escapes_and_keeps_brackets_out_of_row_options():
     assert DASH not in text
 
 
-def test_table_names_each_reason_once_over_its_cells():
-    other = dataclasses.replace(SKIPPED, cell=SKIPPED.cell.replace("raw", "onnxsim"), variant="onnxsim")
-    lines = render([FAST, SKIPPED, other], format="table", width=100).splitlines()
-    start = lines.index("skipped: no CUDA")
-    expected = ["  torch/torch_onnx/onnxsim/onnxruntime/cuda", "  torch/torch_onnx/raw/onnxruntime/cuda"]
-    assert lines[start + 1 : start + 3] == expected
+def test_table_names_each_reason_once_over_its_cells_and_counts_those_that_were_skipped():
+    """A skipped row is no error, and there are many; they have their reasons where nothing else was timed."""
+    other = dataclasses.replace(FAILED, cell=FAILED.cell.replace("/x/", "/y/"), variant="y")
+    skipped = [SKIPPED, dataclasses.replace(SKIPPED, cell=SKIPPED.cell.replace("raw", "onnxsim"), variant="onnxsim")]
+    lines = render([FAST, FAILED, other, *skipped], format="table", width=100).splitlines()
+    start = lines.index("failed: died: a|b & 5% of_it\\n")
+    assert lines[start + 1 : start + 4] == [
+        "  x/onnxruntime/cpu",
+        "  y/onnxruntime/cpu",
+        "skipped: 2 rows; bench show --columns cell,reason says why",
+    ]
+    assert not any("no CUDA" in line for line in lines)
+    alone = render(skipped, format="table", width=100).splitlines()
+    start = alone.index("skipped: no CUDA")
+    assert alone[start + 1 : start + 4] == ["  onnxsim/onnxruntime", "  raw/onnxruntime", "Nothing was timed."]
+
+
+def test_a_remark_on_sound_rows_names_their_numbers():
+    rows = [dataclasses.replace(row, warning="falls back") for row in (FAST, SLOW)]
+    text = render([*rows, BASELINE], format="table", width=80)
+    assert "note on rows 1, 3: falls back\n" in text
 
 
 def test_a_terminal_has_so_many_rows_and_says_how_many_more(monkeypatch):
@@ -326,84 +341,178 @@ def test_a_terminal_has_so_many_rows_and_says_how_many_more(monkeypatch):
     text = render(rows, format="table", width=160)
 
     for shown, number in ((True, 2), (False, 3)):
-        assert (f"torch/torch_onnx/v{number}/null/cpu" in text) == shown
+        assert (f"v{number}/null" in text) == shown
     assert text.count("2 more rows are not shown: name cells, or print all with --format csv.") == 2
     assert render(rows, format="csv").count("/null/") == 10
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 160, 240])
+LONG = "torch/torch_onnx_legacy/onnxoptimizer+onnxsim+int8_dynamic/onnxruntime/cpu"
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 120, 160, 240])
 def test_table_fits_its_width_and_never_cuts_a_name(width):
-    long = "torch/torch_onnx_legacy/onnxoptimizer+onnxsim+int8_dynamic/onnxruntime/cpu"
-    text = render([*EVERY, timed(f"crnn/{long}/b1t2", 20.0, 0.6, "faster")], format="table", width=width)
+    text = render([*EVERY, timed(f"crnn/{LONG}/b1t2", 20.0, 0.6, "faster")], format="table", width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     # A name broken over lines starts at the same place in each; no other column is glued to it.
     joined = "".join(line[3:].split("  ")[0].strip() for line in text.splitlines())
-    assert long in joined
+    assert LONG in joined
 
 
-@pytest.mark.parametrize("width", [80, 90, 100, 110, 120])
-def test_a_long_name_folds_no_other_column(width):
-    name = "torch/torch_onnx/weight_only-int8-sym-channel/onnxruntime_iobinding/cpu"
-    lines = render([*EVERY, timed(f"crnn/{name}/b1t2", 20.0, 0.6, "faster")], format="table", width=width).splitlines()
-    shown = " ".join(lines)
-    left_out = shown[shown.index("Left out") :]
-    words = set(" ".join(lines[1:3]).split())
-    assert {"verdict", *(title for title in ("fidelity", "metric") if title not in left_out)} <= words
-    assert {"faster", "slower", "baseline", "broken"} <= set(shown.split())
-    assert "".join(line[3:].split("  ")[0].strip() for line in lines).count(name) == 1
+FULL = [
+    dataclasses.replace(
+        row,
+        model_rss_bytes=123_456_789,
+        size_bytes=33_400_000,
+        metric=0.98765,
+        metric_name="accuracy",
+        metric_loss_high=0.004464,
+        precision="float32",
+        num_params=1_492_398,
+    )
+    for row in (FAST, BASELINE, SLOW, BROKEN)
+]
 
 
-def test_wide_table_shows_every_column_and_a_narrow_one_names_what_it_leaves_out():
-    wide, narrow = (render(EVERY, format="table", width=width) for width in (130, 80))
-    for title in ("latency p50", "ratio", "verdict", "precision", "memory", "size", "metric", "max drop", "fidelity"):
-        assert title in wide
-    assert "Left out" not in wide
-    assert "[17.23, 17.57]" not in narrow
-    assert "[0.505, 0.519]" in narrow
-    said = " ".join(narrow.split())
-    assert "Left out at this width: interval of latency p50, precision, memory (MB), size (MB), fidelity" in said
-    assert {"faster", "slower", "baseline", "broken"} <= set(narrow.split())
+def test_80_columns_have_what_one_decides_by_with_every_figure_whole():
+    lines = render([*FULL, TWIN, UNTIMED, SKIPPED, FAILED], format="table", width=80).splitlines()
+    assert lines[: lines.index("failed: died: a|b & 5% of_it\\n")] == EXPECTED.splitlines()
 
 
-@pytest.mark.parametrize("variant", ["raw", "weight_only-int8-sym-channel", "onnxoptimizer+onnxsim+int8_dynamic"])
-def test_metric_and_verdict_stay_and_no_part_of_a_name_is_broken(variant):
-    """Names take more lines instead."""
-    name = f"torch/torch_onnx_legacy/{variant}/onnxruntime_iobinding/cpu"
-    row = timed(f"crnn/{name}/b1t2", 20.0, 0.6, "undecided", metric=0.5, metric_name="accuracy")
-    lines = render([*EVERY, row], format="table", width=80).splitlines()
-    assert {"verdict", "metric", "ratio"} <= set(" ".join(lines[1:3]).split())
-    first = next(number for number, line in enumerate(lines) if "undecided" in line)
-    parts = [line[3:].split("  ")[0].strip() for line in lines[first : first + 5]]
-    last = parts.index(next(part for part in parts if part.endswith("cpu")))
-    assert "".join(parts[: last + 1]) == name
-    assert all(part[-1] in "/+-" for part in parts[:last])
-    assert "0.5000" in lines[first]
+EXPECTED = f"""\
+crnn, batch 1, 2 threads: cells crnn/CELL/b1t2
+#  cell                                                             verdict
+    latency                        memory   size  metric (accuracy)
+   p50 (ms)          ratio [95 %]    (MB)   (MB)       (max drop %)  fidelity
+─────────────────────────────────────────────────────────────────────────────
+1  torch/torch_onnx/raw/onnxruntime/cpu                             faster
+      17.40  0.512 [0.505, 0.519]   123.5  33.40     0.9877 (0.446)  close
+   torch/torch_onnx/onnxsim/onnxruntime/cpu                         same as 1
+2  torch/native/raw/pytorch/cpu                                     baseline
+      34.00  1.000                  123.5  33.40     0.9877 (0.446)  exact
+3  tf/native/raw/tensorflow/cpu                                     slower
+      51.00  1.500 [1.493, 1.507]   123.5  33.40     0.9877 (0.446)  close
+   torch/torch_onnx/raw/null/cpu                                    {DASH}
+   torch/torch_onnx/int8_dynamic/onnxruntime/cpu                    broken
+       1.70  0.050 [0.043, 0.057]   123.5  33.40     0.9877 (0.446)  broken
+broken: accuracy fell to 0.1
+  torch/torch_onnx/int8_dynamic/onnxruntime/cpu
+"""
 
 
-def test_the_width_that_is_told_is_the_least_that_leaves_nothing_out():
-    narrow = " ".join(render(EVERY, format="table", width=80).split())
-    width = int(re.search(r"COLUMNS=(\d+) bench show leaves nothing out", narrow)[1])
-    assert "Left out" not in render(EVERY, format="table", width=width)
-    assert "Left out at this width: interval of latency p50" in render(EVERY, format="table", width=width - 1)
+def test_names_have_the_parts_that_differ_and_the_title_has_the_others():
+    """With the title, a name is a path; variant and runtime always stay."""
+    cells = [
+        f"m/onnx/native/{name}/cpu/b1t1" for name in ("raw/onnxruntime", "int8_dynamic/onnxruntime", "raw/openvino")
+    ]
+    rows = [timed(cell, 1.0 + number, 1.0 + number, "slower") for number, cell in enumerate(cells)]
+    lines = render(rows, format="table", width=80).splitlines()
+    assert lines[0] == "m, batch 1, 1 thread: cells m/onnx/native/CELL/cpu/b1t1"
+    named = [line.split()[1] for line in lines if line.endswith("slower") or " slower " in line]
+    assert named == ["raw/onnxruntime", "int8_dynamic/onnxruntime", "raw/openvino"]
+    assert [lines[0].split()[-1].replace("CELL", name) for name in named] == cells
+    (alone, *_) = render(rows[:1], format="table", width=80).splitlines()
+    assert alone == "m, batch 1, 1 thread: cells m/CELL/b1t1"
+    bf16 = timed("m/onnx/native/raw/openvino/cpu-bf16/b1t1", 1.0, 1.0, "slower")
+    text = render([*rows, bf16], format="table", width=80)
+    assert "cells m/onnx/native/CELL/b1t1\n" in text
+    assert " raw/openvino/cpu-bf16 " in text
 
 
-def test_interval_of_the_latency_is_left_out_before_any_column():
-    """It is that of the machine's state, for the most part, which all rows share."""
-    wide = next(width for width in range(80, 200) if "Left out" not in render(EVERY, format="table", width=width))
-    text = render(EVERY, format="table", width=wide - 1)
-    assert "[17.23, 17.57]" in render(EVERY, format="table", width=wide)
-    assert "[17.23, 17.57]" not in text
-    assert "Left out at this width: interval of latency p50; COLUMNS" in text
-    assert "precision" in text
+def test_a_row_has_one_line_where_what_one_decides_by_has_room():
+    """Columns that say more are left out before that."""
+    text = render(FULL, format="table", width=130)
+    rows = [line for line in text.splitlines() if "native/raw/pytorch" in line]
+    assert len(rows) == 1
+    figures = "34.00 1.000 baseline 123.5 33.40 0.9877 (0.446) exact"
+    assert rows[0].split() == ["2", "torch/native/raw/pytorch", *figures.split()]
+    assert " bench show adds latency interval, parameters, precision.\n" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 130])
+def test_the_width_that_is_told_is_the_least_that_leaves_nothing_out(width):
+    said = " ".join(render(FULL, format="table", width=width).split())
+    whole = int(re.search(r"COLUMNS=(\d+) bench show adds", said)[1])
+    assert "bench show adds" not in render(FULL, format="table", width=whole)
+    for less in range(width, whole):
+        assert "bench show adds latency interval" in " ".join(render(FULL, format="table", width=less).split())
+
+
+def test_what_does_not_fit_80_columns_is_left_out_size_and_memory_last():
+    """Ratios, latencies and the verdict stay in a terminal of 54 columns."""
+    left = {width: render(FULL, format="table", width=width) for width in (70, 62, 54)}
+    usual = "bench show adds latency interval, parameters, precision, fidelity"
+    assert f"{usual}." in " ".join(left[70].split())
+    assert f"{usual}, size (MB)." in " ".join(left[62].split())
+    assert f"{usual}, size (MB), memory (MB)." in " ".join(left[54].split())
+    for text in left.values():
+        assert "0.512 [0.505, 0.519]" in text
+        assert "17.40" in text
+        assert {"faster", "slower", "baseline", "broken"} <= set(text.split())
+
+
+def test_at_most_six_lines_explain_a_table_of_80_columns():
+    """Those of a terminal; Markdown has whole sentences."""
+    rows = [
+        dataclasses.replace(
+            row,
+            q_value=0.001,
+            metric_samples=300,
+            num_params_from="source",
+            judged_as="the class with the largest of 10 scores of output 'logits'",
+        )
+        for row in FULL
+    ]
+    lines = render(rows, format="table", width=80).splitlines()
+    last = max(number for number, line in enumerate(lines) if "accuracy fell to 0.1" in line) + 2
+    assert len(lines[last:]) <= 6
+    said = " ".join(lines[last:])
+    for text in (
+        "A/A control, truly 1: 0.991 to 1.012; 3 to 5 launches a cell.",
+        "accuracy: the class with the largest of 10 scores of output 'logits'.",
+        "Metric of 3 cells: 300 samples or more",
+        "bench show adds latency interval",
+        "Ratio: latency over the baseline's; below 1 is faster.",
+        "are expected to be false.",
+        "docs/reading-the-table.md",
+    ):
+        assert text in said
+
+
+def test_a_brief_caption_says_what_is_not_known():
+    alone = dataclasses.replace(SLOW, num_launches=1)
+    text = render([alone], format="table", width=200)
+    assert "The baseline is not among these rows. No A/A control yet: it takes three blocks; 1 launch a cell." in text
+    assert "The baseline was not timed." in render([dataclasses.replace(alone, ratio=None)], format="table", width=200)
+    twice = dataclasses.replace(SLOW, verdict=None)
+    assert "Baselines: torch/native/raw/pytorch; tf/native/raw/tensorflow." in render(
+        [BASELINE, twice], format="table", width=200
+    )
+    unknown = dataclasses.replace(FAST, metric_loss_high=None, metric_loss_note="an earlier version verified it")
+    text = render([unknown], format="table", width=200)
+    assert "No bound on the lost metric: an earlier version verified it." in text
+    assert "Max drop" not in text
+    taken = dataclasses.replace(FAST, convention="a photograph is taken to lose at most 1 dB")
+    assert "Max drop: by convention, a photograph is taken to lose at most 1 dB." in render(
+        [taken], format="table", width=200
+    )
 
 
 def test_table_of_chosen_columns_has_the_rows_without_figures_too():
     text = render([FAST, SKIPPED], format="table", columns=("cell", "status", "reason"), width=100)
     assert [line.split() for line in text.splitlines()[3:5]] == [
-        ["1", "torch/torch_onnx/raw/onnxruntime/cpu", "ok", DASH],
-        ["torch/torch_onnx/raw/onnxruntime/cuda", "skipped", "no", "CUDA"],
+        ["1", "raw/onnxruntime/cpu", "ok", DASH],
+        ["raw/onnxruntime/cuda", "skipped", "no", "CUDA"],
     ]
+
+
+def test_a_long_reason_is_wrapped_in_the_room_that_is_left():
+    reason = " ".join(f"word{number}" for number in range(40))
+    rows = [FAST, dataclasses.replace(FAILED, reason=reason)]
+    lines = render(rows, format="table", columns=("cell", "status", "reason"), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert reason in " ".join(" ".join(lines[3:]).split())
+    assert len([line for line in lines if "word" in line]) <= 6
 
 
 def test_brackets_are_text_and_not_markup():
