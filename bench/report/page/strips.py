@@ -103,12 +103,13 @@ def strip(rows: Iterable[Row], *, pick: str | None, lossy: Collection[str], name
         lossy: paths of the cells that lose more of the metric than is allowed, beside those that are broken.
         names: labels by path, of the cells that have one.
     """
-    timed = sorted(filter(is_timed, rows), key=lambda row: (row.cell != pick, row.latency_p50_ns or 0.0, row.cell))
+    timed = [row for row in rows if is_timed(row) and (row.latency_p50_ns or 0.0) > 0]
+    timed.sort(key=lambda row: (row.cell != pick, row.latency_p50_ns, row.cell))
     if not timed:
         return None
     chosen = timed[0] if timed[0].cell == pick else None
     ends = whisker(chosen) if chosen else None
-    drawn = [row.latency_p50_ns or 0.0 for row in timed] + drawn_latencies([chosen] if chosen else [])
+    drawn = [*drawn_latencies([chosen] if chosen else []), *(row.latency_p50_ns or 0.0 for row in timed)]
     factor, unit = unit_of("latency_p50_ns", timed)
     axis = Axis(title=unit, low=min(drawn) / AROUND, high=max(drawn) * AROUND, factor=factor, is_log=True)
     at = [axis.at(row.latency_p50_ns or 0.0) for row in timed]
