@@ -146,6 +146,15 @@ def test_what_is_faster_but_loses_more_is_told_and_hollow() -> None:
     assert card.strip.pick.row.variant == "fast"
 
 
+def test_a_busy_machine_is_told() -> None:
+    rows, found, _ = answered(baseline(), cell("fast", 0.5, noise=QUIET))
+    busy = [dataclasses.replace(row, busy_note="other programs held the cores") for row in rows]
+
+    (card,) = cards(ranking.select(busy).groups, found, [])
+
+    assert card.warnings == ("WARNING: toy: other programs held the cores",)
+
+
 @pytest.mark.parametrize(
     ("over", "said"),
     [
