@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,7 +36,7 @@ def report(
     """
     from bench.api.errors import InputError
     from bench.decisions import everywhere
-    from bench.report import part
+    from bench.report import outcome, part
     from bench.report.page.page import page
 
     every = options.read_all(results)
@@ -56,7 +57,10 @@ def report(
         every = {names[name]: stored for name, stored in every.items()}
         rows = {names[name]: own for name, own in rows.items()}
     most = part.MOST // len(rows)
-    shown = [_shown(name, every[name], own, most, public=public) for name, own in rows.items()]
+    shown = []
+    for name, own in rows.items():
+        option = "" if public else outcome.results_option(_folder(results, every[name]))
+        shown.append(_shown(name, every[name], own, most, option=option, globs=globs or (), public=public))
     options.say_notes(filter(None, [one.part for one in shown]))
     path = output or results / "report.html"
     margin = next(iter(every.values())).margin
@@ -72,18 +76,34 @@ def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
     return [glob for glob in globs or () if any(matches(cell, [glob]) for cell in cells)]
 
 
-def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public: bool) -> Shown:
+def _folder(results: Path, stored: Results) -> Path:
+    """The folder by which a command finds the results of one machine: that which was asked for, where it is enough."""
+    from bench.api.errors import InputError
+    from bench.records.folder import machine_folder
+
+    with contextlib.suppress(InputError):  # of several machines
+        if machine_folder(results) == stored.folder:
+            return results
+    return stored.folder
+
+
+def _shown(
+    name: str, stored: Results, rows: Sequence[Row], most: int, *, option: str, globs: Sequence[str], public: bool
+) -> Shown:
     """The results of one machine as the page takes them, of so many cells at most."""
     from bench.api.loss_units import AllowedLoss
     from bench.decisions import load
-    from bench.decisions.best import best
+    from bench.decisions.answer import answers
+    from bench.decisions.best import best_of
+    from bench.decisions.constraints import Constraints
     from bench.decisions.search import kept
     from bench.records import noise
     from bench.records.sending import record_to_send, row_to_send
     from bench.report import part
     from bench.report.page.page import Shown
 
-    found, cells = best(stored.measurements, rows, max_metric_loss=AllowedLoss()), {row.cell for row in rows}
+    answered = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
+    found, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
     taken = part.of(rows, {one.row.cell for one in found}, most)
     paths = {row.cell for row in taken}
     served = load.turns(stored.records)
@@ -106,6 +126,9 @@ def _shown(name: str, stored: Results, rows: Sequence[Row], most: int, *, public
         noise=noise.said(stored.measurements, rows),
         part=part.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
         best=[one for one in found if one.row.cell in paths],
+        lacking=[one for one in answered if one.choice.leading is None],
+        option=option,
+        globs=globs,
         peaks=stored.peaks,
         searches=kept.read(stored.folder),
         places={(program, own[place]): effect for (program, place), effect in places.items()},

@@ -30,11 +30,13 @@ class Best:
         over: by framework, the latency of the row's cell over the latency of the framework's default cell at as many
             threads, with an interval that holds although the cell was selected as the fastest; None where the two
             cannot be compared.
+        defaults: by framework, that default cell.
     """
 
     answer: Answer
     row: Row
     over: Mapping[str, Estimate | None]
+    defaults: Mapping[str, Cell]
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -59,17 +61,23 @@ def best(
         tolerance: largest share by which a winner may be slower than the fastest.
     """
     constraints = Constraints(max_metric_loss=max_metric_loss)
+    return best_of(measurements, answers(measurements, rows, constraints, tolerance=tolerance))
+
+
+def best_of(measurements: Measurements, answered: Iterable[Answer]) -> list[Best]:
+    """The same of answers that are there already; an answer of which no cell qualifies has none."""
     found = []
-    for one in answers(measurements, rows, constraints, tolerance=tolerance):
+    for one in answered:
         choice, row = one.choice, one.choice.leading
         if row is not None:
             cells = [other.cell for other in choice.candidates]
-            over = {
-                cell.source: _over(measurements, row.cell, cell.path, cells)
+            defaults = {
+                cell.source: cell
                 for cell in reversed(_defaults(row, choice.group))  # the first cell of a source replaces the later ones
                 if measurements.of(cell.path) is not None
             }
-            found.append(Best(answer=one, row=row, over=over))
+            over = {source: _over(measurements, row.cell, cell.path, cells) for source, cell in defaults.items()}
+            found.append(Best(answer=one, row=row, over=over, defaults=defaults))
     return found
 
 

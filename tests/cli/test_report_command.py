@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -104,6 +105,23 @@ def test_a_public_page_names_no_place_and_no_person(
     assert cells(tmp_path / "public.html") == cells(tmp_path / "private.html")
 
 
+def commands(page: Path) -> list[str]:
+    """What the cards copy."""
+    codes = re.findall(r"<code>(.*?)</code>", page.read_text(encoding="utf-8"))
+    return [html.unescape(re.sub(r"<[^>]+>", "", code)) for code in codes]
+
+
+def test_a_card_copies_the_command_that_picks_from_the_same_results(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, "report", "--results", str(results))
+    assert commands(results / "report.html") == [f"bench pick toy --results {results}"]
+    run(monkeypatch, "report", "toy/*", "--results", str(results))
+    assert commands(results / "report.html") == [f"bench pick 'toy/*' --results {results}"]
+    run(monkeypatch, "report", "--results", str(results), "--public")
+    assert commands(results / "report.html") == ["bench pick toy"], "the folder is a place"
+
+
 @pytest.fixture
 def several(results: Path) -> Path:
     """Results of two machines, of which one has no `prune`; and a folder whose records cannot be read."""
@@ -124,6 +142,9 @@ def test_a_page_of_several_machines(
     page = (several / "report.html").read_text(encoding="utf-8")
     switch = page.partition('<nav class="machines')[2].partition("</nav>")[0]
     assert re.findall(r'<a href="#[^"]+">([^<]+)</a>', switch) == ["machine", "zoes-laptop"]
+    assert commands(several / "report.html") == [
+        f"bench pick toy --results {several / name}" for name in ("machine", "zoes-laptop")
+    ]
     assert f"no results in {several / 'empty'}" in capsys.readouterr().err
 
 

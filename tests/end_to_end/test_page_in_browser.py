@@ -12,10 +12,16 @@ from typing import Any
 
 import pytest
 
+from bench.api.loss_units import AllowedLoss
+from bench.decisions.best import best
+from bench.records import folder
+from bench.report.page import page as pages
 from support import page_records as made
 
+PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+SMALL_PHONE = {"width": 375, "height": 667}
 
 
 def cells(*variants: str) -> list[str]:
@@ -33,7 +39,7 @@ class Window:
 
     def follow(self, name: str) -> None:
         """Follow the bar's link of that name until the page has made it the current choice."""
-        link = self.page.get_by_role("link", name=name)
+        link = self.page.locator(".bar").get_by_role("link", name=name)
         link.click()
         link.and_(self.page.locator("[aria-current]")).wait_for()  # the page is told of a new address afterwards
 
@@ -67,12 +73,25 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the published results: real names, and many deployments of each task."""
+    stored = folder.read(PUBLISHED)
+    chosen = best(stored.measurements, stored.chosen(None), max_metric_loss=AllowedLoss())
+    shown = pages.Shown(
+        records=stored.records, rows=stored.chosen(None), best=chosen, option=f" --results {'mine/' * 12}"
+    )
+    path = tmp_path_factory.mktemp("published") / "report.html"
+    path.write_text(pages.page([shown], margin=0.02), encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def opened(browser: Any, file: Path) -> Iterator[Any]:
     """A function that opens the page; that nothing was complained of is checked after each test."""
-    contexts, windows = [], []
+    contexts, windows, files = [], [], {file}
 
-    def open_page(**options: Any) -> Window:
+    def open_page(shown: Path = file, **options: Any) -> Window:
         context = browser.new_context(**{"viewport": DESKTOP, **options})
         window = Window(page=context.new_page(), complaints=[], requests=[])
         window.page.on("console", lambda message: window.complaints.append(message.text))
@@ -80,7 +99,8 @@ def opened(browser: Any, file: Path) -> Iterator[Any]:
         window.page.on("dialog", lambda dialog: window.complaints.append(dialog.message))  # an alert
         window.page.on("request", lambda request: window.requests.append(request.url))
         window.page.set_default_timeout(60_000)
-        window.page.goto(f"{file.as_uri()}#task-toy")
+        window.page.goto(f"{shown.as_uri()}#task-toy")
+        files.add(shown)
         contexts.append(context)
         windows.append(window)
         return window
@@ -90,7 +110,7 @@ def opened(browser: Any, file: Path) -> Iterator[Any]:
         context.close()
     for window in windows:
         assert window.complaints == []
-        assert {url.partition("#")[0] for url in window.requests} == {file.as_uri()}
+        assert {url.partition("#")[0] for url in window.requests} <= {shown.as_uri() for shown in files}
 
 
 def test_a_click_sorts_and_another_turns_it_round(opened: Any) -> None:
@@ -187,6 +207,102 @@ def test_a_phone_needs_no_sideways_scrolling(opened: Any) -> None:
     assert window.rows("[data-task=toy]")[0] == "null/native/broken/null/cpu"
     window.page.locator(".task.current table.rows .name").first.click()
     assert window.page.evaluate("document.getElementById('detail').getBoundingClientRect().width") <= PHONE["width"]
+
+
+def pasted(page: Any) -> str:
+    """What the clipboard holds, by pasting it into the filter."""
+    page.locator("input[name=words]").focus()
+    page.keyboard.press("Control+V")
+    return str(page.input_value("input[name=words]"))
+
+
+@pytest.mark.parametrize(
+    ("by", "has_clipboard"), [("click", True), ("click", False), ("Enter", True), ("Space", False)]
+)
+def test_a_button_copies_the_command_and_says_so(opened: Any, by: str, has_clipboard: bool) -> None:
+    """A page that a plain web server serves has no `navigator.clipboard`."""
+    page = opened().page
+    page.clock.install()
+    if not has_clipboard:
+        page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    button = page.locator(".card.winner .copy")
+    assert button.inner_text() == "Copy"
+
+    if by == "click":
+        button.click()
+    else:
+        page.locator(".card.winner h2 a").focus()
+        for _ in range(2):  # from the name of the task over that of the cell
+            page.keyboard.press("Tab")
+        page.keyboard.press(by)
+
+    button.and_(page.get_by_text("Copied", exact=True)).wait_for()
+    assert page.inner_text("[role=status]") == "Copied: bench pick toy"
+    assert pasted(page) == "bench pick toy"
+    page.clock.fast_forward("00:05")
+    button.and_(page.get_by_text("Copy", exact=True)).wait_for()
+    assert page.inner_text("[role=status]") == ""
+
+
+def test_where_nothing_can_be_copied_the_command_is_selected(opened: Any) -> None:
+    page = opened().page
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.evaluate("document.execCommand = () => false")
+
+    page.click(".card.winner .copy")
+
+    page.locator(".card.winner .copy").and_(page.get_by_text("Ctrl+C", exact=True)).wait_for()
+    assert page.evaluate("getSelection().toString()") == "bench pick toy"
+
+
+def test_a_mark_of_a_card_opens_its_cell_and_the_name_of_the_task_its_tables(opened: Any) -> None:
+    window = opened()
+
+    window.page.locator(".card.winner .strip circle.pick").click()
+    assert window.page.locator("#detail h2").inner_text() == made.HALVE
+    window.page.keyboard.press("Escape")
+    window.page.locator(".card.none h2 a").click()
+
+    window.page.locator(".bar [aria-current]").get_by_text(made.HOSTILE).wait_for()
+    assert window.rows() == ["null/native/raw/null/cpu"]
+
+
+def test_three_tasks_stand_on_the_first_two_screens_of_a_small_phone(opened: Any, published: Path) -> None:
+    page = opened(published, viewport=SMALL_PHONE).page
+    page.evaluate("scrollTo(0, 0)")
+
+    bottoms = page.evaluate(
+        "[...document.querySelectorAll('.card')].map((card) => card.getBoundingClientRect().bottom)"
+    )
+    assert len(bottoms) >= 3
+    assert bottoms[2] <= 2 * SMALL_PHONE["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SMALL_PHONE["width"]
+
+
+OVERFLOWING = """
+[...document.querySelectorAll('.card, .card *:not(svg *)')]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')
+  .map((one) => one.outerHTML)
+"""
+COVERED = """
+[...document.querySelectorAll('.strip')].flatMap((strip) => {
+  const within = strip.closest('.card').getBoundingClientRect();
+  const boxes = [...strip.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  const out = boxes.filter(([, box]) => box.left < within.left || box.right > within.right).map(([text]) => text);
+  const pairs = boxes.flatMap(([text, box], index) => boxes.slice(index + 1)
+    .filter(([, other]) => box.left < other.right && other.left < box.right
+      && box.top + 1 < other.bottom && other.top + 1 < box.bottom)
+    .map(([other]) => `${text} over ${other}`));
+  return [...out, ...pairs];
+})
+"""
+
+
+@pytest.mark.parametrize("width", [320, 375, 768, 1280])
+def test_no_text_of_a_card_is_cut_off_or_covered(opened: Any, published: Path, width: int) -> None:
+    page = opened(published, viewport={"width": width, "height": 800}).page
+    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate(COVERED) == []
 
 
 @pytest.mark.parametrize("scripts", [True, False])

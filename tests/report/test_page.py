@@ -90,6 +90,8 @@ def test_names_and_reasons_are_text(source: str, reader: Reader, data: list[dict
     assert not any(name.startswith("on") for _, found in reader.elements for name in found)
     assert reader.open == []
     assert HOSTILE in reader.texts["h2"]
+    assert f"{HOSTILE}: nothing to ship yet" in reader.texts["h2"]
+    assert f"bench show '{HOSTILE}'" in reader.texts["code"]
     assert sum(found == REASON for found in reader.texts["p"]) == 2  # of the broken cell and of the one that failed
     assert HOSTILE not in source
     assert HOSTILE in {found["cell"].split("/null/")[0] for found in data}
@@ -113,12 +115,35 @@ def test_the_same_results_make_the_same_page(source: str) -> None:
 
 
 def test_what_to_ship_keeps_its_metric(reader: Reader) -> None:
-    best = reader.texts["section"][0]
+    best = reader.texts["section"][1]
 
     assert "null/native/halve/null/cpu" in best  # broken is faster, and never ranked
     assert "2.00\N{MULTIPLICATION SIGN} as fast" in best
     assert "broken" not in best
     assert "0.745 accuracy 0.67 % worse at most 0.93 % worse" in " ".join(best.split())
+
+
+def test_a_card_stands_before_all_counts_and_intervals(source: str, reader: Reader) -> None:
+    hostile, toy = (" ".join(text.split()) for text in reader.texts["article"])
+
+    assert toy.startswith(
+        "toy, batch 2: ship null, 1 thread 0.707 ms, 2.0× as fast as the default of null. "  # noqa: RUF001
+        "Accuracy 74.5 % (0.67 % worse, at most 0.93 % worse). 31 B file, 300 B of memory. "
+        "winner No other that qualifies is faster, with 95 % confidence."
+    )
+    assert toy.endswith("null/native/halve/null/cpu bench pick toyCopy")
+    assert hostile.startswith(f"{HOSTILE}: nothing to ship yet none No cell was timed and is right.")
+    assert source.rindex("</article>") < source.index('class="counts"') < source.index(" [")
+
+
+def test_marks_of_a_card_open_the_details_of_their_cells(reader: Reader, data: list[dict[str, Any]]) -> None:
+    marks = [found for found in reader.all("g") if "data-open" in found]
+    circles = reader.all("circle")
+
+    cells = [data[int(str(found["data-open"]))]["cell"] for found in marks]
+    assert cells == [BROKEN, BASELINE, PRUNE, HALVE], "the pick is drawn last"
+    looks = [str(circle["class"]).split() for circle in circles if "class" in circle]
+    assert looks == [["hollow"], ["hollow"], [], ["pick"]], "of the baseline it is not known what is lost"
 
 
 def test_a_column_without_a_value_is_left_out(reader: Reader) -> None:
@@ -237,7 +262,7 @@ def test_marks_of_broken_cells_are_hollow(reader: Reader, data: list[dict[str, A
         for (tag, found), (inner, _), (_, use) in zip(
             reader.elements, reader.elements[1:], reader.elements[2:], strict=False
         )
-        if (tag, inner) == ("g", "title")
+        if (tag, inner) == ("g", "title") and "data-row" in found
     ]
 
     assert {cell for cell, _ in marks} == {HALVE, BASELINE, PRUNE, BROKEN}
@@ -261,6 +286,12 @@ def test_the_roofline_is_drawn_where_it_is_known() -> None:
     assert (ridge, top) == (start, level)
     assert (end, same) == (100.0, level)
     assert ridge == found.x.at(2.0)
+
+
+def test_a_logarithmic_axis_of_a_narrow_range_has_ticks() -> None:
+    axis = Axis(title="", low=1.1, high=1.9, is_log=True)
+    assert [text for _, text in axis.ticks] == ["1.2", "1.4", "1.6", "1.8"]
+    assert axis.ticks[0][0] == axis.at(1.2)
 
 
 def test_axes() -> None:

@@ -14,7 +14,7 @@
   const dialog = document.getElementById("detail");
 
   root.classList.add("js");
-  all(".plot title").forEach((title) => title.remove());  // the tip says more
+  all(".plot title, .strip title").forEach((title) => title.remove());  // the tip says more
 
   // Light and dark.
   document.getElementById("theme").addEventListener("click", () => {
@@ -55,9 +55,9 @@
     tip.replaceChildren(element("b", { textContent: data[id].cell }), list);
   }
   document.addEventListener("pointerover", (event) => {
-    const mark = event.pointerType === "mouse" && event.target.closest(".plot g, .line");
+    const mark = event.pointerType === "mouse" && event.target.closest(".plot g, .strip g, .line");
     tip.hidden = !mark;
-    if (mark) fill(mark.dataset.row);
+    if (mark) fill(mark.dataset.row ?? mark.dataset.open);
   });
   document.addEventListener("pointermove", (event) => {
     if (tip.hidden) return;
@@ -158,6 +158,27 @@
     if (opener) open(opener.dataset.open);
     else if (mark && getSelection().isCollapsed) open(mark.dataset.row);
   });
+
+  // Copy a command. A page from a plain web server has no clipboard of its own: there the event of copying does it.
+  async function copy(button) {
+    const code = button.parentElement.querySelector("code");
+    const text = code.textContent.replaceAll("\u00a0", " ");
+    let isCopied = true;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      getSelection().selectAllChildren(code);
+      const put = (event) => { event.clipboardData.setData("text/plain", text); event.preventDefault(); };
+      document.addEventListener("copy", put, { once: true });
+      isCopied = document.execCommand("copy");
+      document.removeEventListener("copy", put);
+    }
+    const said = document.getElementById("said");
+    button.textContent = isCopied ? "Copied" : "Ctrl+C";
+    said.textContent = isCopied ? `Copied: ${text}` : "The command is selected: copy it with Ctrl+C.";
+    setTimeout(() => { button.textContent = "Copy"; said.textContent = ""; }, 4000);
+  }
+  all(".copy").forEach((button) => button.addEventListener("click", () => copy(button)));
 
   // The tasks, the filter and the tables of one machine.
   function behave(within) {

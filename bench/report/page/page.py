@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
+from bench.decisions.answer import Answer
 from bench.decisions.best import Best, sources_of
 from bench.decisions.everywhere import Everywhere
 from bench.decisions.load import Turns
@@ -29,7 +30,8 @@ from bench.report.columns import Column
 from bench.report.everywhere import over
 from bench.report.figures import load_plots, search_plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
-from bench.report.page import about
+from bench.report.page import about, strips
+from bench.report.page.cards import cards
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
 from bench.report.page.tracks import Lines, lines
@@ -76,6 +78,9 @@ class Shown:
         part: a sentence on which cells these are; empty where they are all.
         noise: sentences on how noisy the machine was, see `bench.records.noise`.
         best: the deployments to ship among these cells; each loses at most `AllowedLoss` of its metric.
+        lacking: the answers for tasks of which no cell qualifies.
+        option: the option by which commands find these results, with a space before it; empty for the usual folder.
+        globs: globs that chose the rows; none where they are all.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
         turns: the services to show there that took turns under the same arrivals.
@@ -88,6 +93,9 @@ class Shown:
     part: str = ""
     noise: str = ""
     best: Sequence[Best] = ()
+    lacking: Sequence[Answer] = ()
+    option: str = ""
+    globs: Sequence[str] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
     searches: Sequence[Kept] = ()
     turns: Sequence[Turns] = ()
@@ -178,6 +186,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         counts=about.counts(selection.rows),
         part=one.part,
         noise=one.noise,
+        cards=cards(selection.groups, one.best, one.lacking, option=one.option, globs=one.globs),
         best=one.best,
         regret=outcome.regret,
         may_be_as_fast=outcome.may_be_as_fast,
@@ -194,6 +203,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         ids={row.cell: number for number, row in enumerate(selection.rows, first)},
         facets={facet: sorted({_facet(row, facet) for row in one.rows} - {""}) for facet in FACETS},
         looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks.items()},
+        strips=strips.MEANING,
         whiskers=whiskers.MEANING,
         versions=about.versions(recorded),
         shared_by=shared.table(one.places),

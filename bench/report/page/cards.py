@@ -1,0 +1,270 @@
+"""The cards at the top of the page: for each task what to ship, what it costs and how sure that is, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from bench.api import loss_units
+from bench.api.cell import Cell, matches
+from bench.api.fidelity import FidelityTask
+from bench.decisions.answer import Answer
+from bench.decisions.best import Best
+from bench.decisions.constraints import unit_of
+from bench.decisions.standing import KEEP, NONE, WINNER
+from bench.measure.stats import Estimate
+from bench.records.folder import in_order
+from bench.records.ranking import Group
+from bench.records.rows import Row
+from bench.records.warnings import warnings
+from bench.report import outcome
+from bench.report.columns import BYTES, scale
+from bench.report.figures.canvas import digits
+from bench.report.figures.overview import title_of
+from bench.report.page.strips import Strip, strip
+
+SHARES = ("accuracy", "cer", "wer")
+"""Metrics that are shares by their definition, and are told in per cent."""
+ACRONYM = 4
+"""Letters of a metric's name up to which it is taken for an acronym."""
+NEARLY_ALIKE = 1.1
+"""A smaller factor is told to three digits."""
+MOST_NAMED = 3
+"""Deployments that may be as fast and are named in the sentence; the list below it has all."""
+NOTHING_TIMED = "no cell was timed and is right"
+
+Phrase = tuple[str, str]
+"""What stands out of a text, and the rest of it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Card:
+    """What to ship for one task and batch.
+
+    Attributes:
+        task: the task.
+        title: the task in words, with its batch where that is not 1.
+        outcome: `winner`, `keep` or `none`.
+        advice: what to do, and the deployment in words.
+        row: the row of the cell to ship, or that looks fastest; None where no cell qualifies.
+        speed: its latency, and how many times as fast it is as each framework's default.
+        metric: its metric with what is lost of it; empty phrases where it has none.
+        room: the size of its file, and its memory.
+        sure: how sure that is, or what is missing; without its full stop.
+        as_fast: how many others may be as fast, and some of their names; empty where none may.
+        others: the rows of these.
+        faster: what would be faster, and what it loses; None where nothing is known to be.
+        commands: what each command is for, and the command; the first has no purpose where it picks.
+        warnings: what is wrong with the measurement or with the metric.
+        strip: all deployments of the task; None where nothing was timed.
+    """
+
+    task: str
+    title: str
+    outcome: str
+    advice: Phrase
+    row: Row | None
+    speed: tuple[Phrase, ...]
+    metric: Phrase
+    room: tuple[Phrase, ...]
+    sure: str
+    as_fast: str
+    others: tuple[Row, ...]
+    faster: str | None
+    commands: tuple[Phrase, ...]
+    warnings: tuple[str, ...]
+    strip: Strip | None
+
+
+def cards(
+    groups: Sequence[Group],
+    best: Sequence[Best],
+    lacking: Sequence[Answer],
+    *,
+    option: str = "",
+    globs: Sequence[str] = (),
+) -> list[Card]:
+    """A card for each task and batch, in the order of the groups.
+
+    Args:
+        groups: the rows that the page shows.
+        best: the deployments to ship.
+        lacking: the answers for tasks of which no cell qualifies.
+        option: the option of the folder of results, with a space before it; empty for the usual folder.
+        globs: globs that chose the rows; none where they are all.
+    """
+    found = {(one.row.task, one.row.batch): one for one in best}
+    without = {(one.choice.group.task, one.choice.group.batch): one for one in lacking}
+    rows: dict[tuple[str, int], list[Row]] = {}
+    for group in groups:
+        rows.setdefault((group.task, group.batch), []).extend(group.rows)
+    cards = []
+    for key, own in rows.items():
+        picking = _picking(key, rows, globs)
+        if key in found:
+            cards.append(_card(found[key], own, picking, option))
+        else:
+            cards.append(_without(without.get(key), own, picking, option))
+    return cards
+
+
+def _card(one: Best, rows: Sequence[Row], picking: str | None, option: str) -> Card:
+    choice, shown = one.answer.choice, {row.cell: row for row in rows}
+    row = shown.get(one.row.cell, one.row)
+    alike = [shown[cell] for cell in (*one.others, *choice.twins) if cell in shown]
+    named = [*dict.fromkeys(_name(shown[cell]) for cell in one.others if cell in shown)]
+    as_fast = outcome.may_be_as_fast(choice)
+    if named:
+        as_fast += f": {'; '.join(named[:MOST_NAMED])}{'; ...' if len(named) > MOST_NAMED else ''}"
+    full = f"{_name(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
+    advice = {
+        WINNER: ("ship ", full),
+        KEEP: ("ship the model as it is, ", full),
+        NONE: ("no pick yet; this looks fastest: ", full),
+    }
+    certain = "" if choice.outcome == NONE else ", with 95 % confidence"
+    return Card(
+        task=row.task,
+        title=_title(row),
+        outcome=choice.outcome,
+        advice=advice[choice.outcome],
+        row=row,
+        speed=((f"{digits((row.latency_p50_ns or 0.0) / 1e6, 3)} ms", ""), *_speeds(one, row)),
+        metric=_metric(row),
+        room=tuple(_room(row)),
+        sure=f"{outcome.regret(one.answer)}{certain}",
+        as_fast=as_fast,
+        others=tuple(alike),
+        faster=outcome.faster(choice),
+        commands=tuple(_commands(one.answer, picking, option)),
+        warnings=tuple(warnings(rows)),
+        strip=strip(rows, pick=row.cell, lossy=_lossy(one.answer), names=_labels(one, row)),
+    )
+
+
+def _without(answer: Answer | None, rows: Sequence[Row], picking: str | None, option: str) -> Card:
+    """The card of a task of which nothing can be shipped."""
+    row = rows[0]
+    command = f"bench show {shlex.quote(row.task)}" if answer is None or picking is None else picking
+    return Card(
+        task=row.task,
+        title=_title(row),
+        outcome=NONE,
+        advice=("nothing to ship yet", ""),
+        row=None,
+        speed=(),
+        metric=("", ""),
+        room=(),
+        sure=_lacking(answer) if answer else NOTHING_TIMED,
+        as_fast="",
+        others=(),
+        faster=None,
+        commands=(("to see why", f"{command}{option}"),),
+        warnings=tuple(warnings(rows)),
+        strip=strip(rows, pick=None, lossy=_lossy(answer) if answer else (), names={}),
+    )
+
+
+def _lacking(answer: Answer) -> str:
+    """Why nothing qualifies, as `bench best` says it; where it is not for the metric alone, as `bench pick` does."""
+    choice, allowed = answer.choice, answer.constraints.max_metric_loss
+    if choice.qualified.of_guessed_sizes or allowed is None:
+        return choice.lacking or ""
+    unit = unit_of(choice.qualified.ranked)
+    most = loss_units.text(allowed.of(unit), unit, digits=4)
+    return "; ".join(filter(None, (f"no cell loses at most {most} of its metric for sure", choice.too_few)))
+
+
+def _title(row: Row) -> str:
+    return row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
+
+
+def _name(row: Row) -> str:
+    """The runtime in words, and the precision where it is a reduced one: `LiteRT, int8`."""
+    return title_of(row.runtime) + (f", {row.precision}" if row.precision not in (None, "float32") else "")
+
+
+def _speeds(one: Best, row: Row) -> Iterator[Phrase]:
+    """How the latency compares with that of each framework's default: `7.2x`, ` as fast as PyTorch`."""
+    for source, estimate in sorted(one.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
+        default = one.defaults[source]
+        name = title_of(default.runtime)
+        if default.path == row.cell:
+            yield "", f"the default of {name}"
+        elif estimate is not None:
+            yield _speed(estimate, f"the default of {name}" if name == title_of(row.runtime) else name)
+
+
+def _speed(over: Estimate, name: str) -> Phrase:
+    if over.low <= 1 <= over.high:
+        return "", f"not shown to differ from {name}"
+    times = over.value if over.value > 1 else 1 / over.value
+    factor = f"{digits(times, 3 if times < NEARLY_ALIKE else 2)}\N{MULTIPLICATION SIGN}"
+    return factor, f" as {'long' if over.value > 1 else 'fast'} as {name}"
+
+
+def _metric(row: Row) -> Phrase:
+    """`Accuracy 92.78 %` and what is lost of it; of a task without labels, how far the outputs are off."""
+    if row.metric is None or not row.metric_name:
+        return "", ""
+    name, value, unit = row.metric_name, row.metric, ""
+    if name == FidelityTask.metric_name:
+        lost = f"differ by {loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)} of the signal"
+        text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
+        return text, f" ({row.metric_loss_note})" if row.metric_loss_note else ""
+    if name in SHARES:
+        value, unit = 100 * value, " %"
+    elif name.endswith("_db"):
+        name, unit = name.removesuffix("_db"), " dB"
+    words = name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
+    lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
+    lost = lost or ("same" if row.metric_loss is not None else "")
+    return f"{words} {value:.4g}{unit}", f" ({lost})" if lost else ""
+
+
+def _room(row: Row) -> Iterator[Phrase]:
+    if row.size_bytes is not None:
+        yield _size(row.size_bytes), " file"
+    if row.model_rss_bytes is not None:
+        yield _size(row.model_rss_bytes), " of memory"
+
+
+def _size(size_bytes: int) -> str:
+    if abs(size_bytes) < BYTES[0][0]:
+        return f"{size_bytes} B"
+    factor, unit = scale([size_bytes], BYTES)
+    return f"{digits(size_bytes / factor, 2)} {unit}"
+
+
+def _lossy(answer: Answer) -> set[str]:
+    """Paths of the cells that lose more of the metric than is allowed, at any number of threads."""
+    return {row.cell for one in (answer.choice, *answer.beside) for row in one.qualified.lossy}
+
+
+def _labels(one: Best, row: Row) -> Mapping[str, str]:
+    """The names in the strip: of the one to ship, and of each framework's default."""
+    return {**{cell.path: title_of(cell.runtime) for cell in one.defaults.values()}, row.cell: _name(row)}
+
+
+def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]], globs: Sequence[str]) -> str | None:
+    """The command that picks for a task and a batch; None where no globs of `bench pick` choose the same rows."""
+    task, batch = key
+    names = [task]
+    if globs:
+        cells = {one: [Cell.from_path(row.cell) for row in own] for one, own in rows.items()}
+        names = [glob for glob in globs if any(matches(cell, [in_order(glob)]) for cell in cells[key])]
+        others = (cell for (other, _), own in cells.items() if other != task for cell in own)
+        if any(matches(cell, [*map(in_order, names)]) for cell in others):
+            return None
+    has_several = sum(other == task for other, _ in rows) > 1
+    return shlex.join(["bench", "pick", *names, *(["--batch", str(batch)] if has_several else [])])
+
+
+def _commands(answer: Answer, picking: str | None, option: str) -> Iterator[Phrase]:
+    """The command that picks, or those that would decide."""
+    if answer.choice.outcome == NONE:
+        asked = answer if picking else dataclasses.replace(answer, tolerance=None)
+        yield from outcome.missing(asked, picking or "", option)
+    elif picking:
+        yield "", f"{picking}{option}"
