@@ -73,7 +73,7 @@ report: install  ## the page, tables and plots from the stored results, without 
 	$(RUN) report --results $(RESULTS) --output $(RESULTS)/report.html
 	$(RUN) best --results $(RESULTS)
 readme: install  ## the figures and the picture in both READMEs, from the published results
-	$(RUN) plot --results results/reference
+	$(RUN) plot --results results/reference --output results/reference/plots
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/reference/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
