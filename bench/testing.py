@@ -13,12 +13,10 @@ The samples of the new artifact are pytest-benchmark's, too, so `--benchmark-aut
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,7 +29,7 @@ from bench.measure import stats
 from bench.measure.block import Method
 from bench.measure.limits import Limits
 from bench.pipeline import asked
-from bench.report.check import line
+from bench.report.check import figures, line
 from bench.tasks import adopt
 
 
@@ -166,7 +164,7 @@ class Guard:
             warnings.warn(f"{self._name}: {printable(note)}", stacklevel=2)
         allowed = None if max_metric_loss is None else AllowedLoss(share=max_metric_loss, db=max_metric_loss)
         outcome = check.measure(pair, goal, Method(limits=self._limits), max_metric_loss=allowed)
-        self._benchmark.extra_info.update(_told(outcome))
+        self._benchmark.extra_info.update(figures(outcome))
         self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
@@ -180,17 +178,3 @@ class Guard:
 def guard(request: pytest.FixtureRequest) -> Guard:
     """See `Guard`."""
     return Guard(request)
-
-
-def _told(outcome: Outcome) -> dict[str, Any]:
-    """The figures that are kept beside pytest-benchmark's own."""
-    return {
-        "verdict": outcome.verdict,
-        "ratio": dataclasses.asdict(outcome.ratio),
-        "control": outcome.control and dataclasses.asdict(outcome.control),
-        "num_launches": outcome.num_launches,
-        "fidelity": outcome.quality.fidelity,
-        "max_abs_error": outcome.quality.max_abs_error,
-        "metric_loss": outcome.quality.metric_loss,
-        "metric_loss_unit": outcome.quality.loss_unit,
-    }

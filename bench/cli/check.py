@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -46,6 +46,7 @@ def check(
     threads: Annotated[int, typer.Option(min=1, help="Threads of the runtime.")] = 1,
     launches: Annotated[int, typer.Option(min=1, help="Most launches of each artifact.")] = 12,
     budget: Annotated[str, typer.Option(help="Time after which no further launch is begun.")] = "2m",
+    format: Annotated[Literal["line", "json"], typer.Option("--format", help="Format to print.")] = "line",
 ) -> None:
     """Is the new artifact slower than the pinned one, or wrong? Both are measured now, side by side.
 
@@ -76,6 +77,9 @@ def check(
     max_metric_loss = units.allowed_loss(max_metric_drop)
     options.say_notes(pair.notes)
     outcome = guard.measure(pair, goal, Method(limits=limits), max_metric_loss=max_metric_loss)
-    options.tell(f"{pair.new.cell}: {report.line(outcome)}")
+    if format == "json":
+        options.write(report.as_json(outcome, str(pair.new.cell)), None)
+    else:
+        options.tell(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
         raise typer.Exit(REGRESSION)

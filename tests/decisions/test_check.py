@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,9 +23,9 @@ from bench.measure.stats import Estimate
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
-from bench.report.check import line
+from bench.report.check import as_json, figures, line
 from bench.tasks.adopt import Adopted
-from bench.testing import _told, replayed_s
+from bench.testing import replayed_s
 from support import records as made
 
 CELL_PATH = "toy/null/native/raw/null/cpu/b1t1"
@@ -72,7 +73,7 @@ def test_what_pytest_benchmark_keeps_of_a_loss_has_its_unit(unit: dict[str, str]
         quality=made.quality(metric_loss=0.04, **unit),
         max_metric_loss=0.1,
     )
-    kept = _told(outcome)
+    kept = figures(outcome)
     assert (kept["metric_loss"], kept["metric_loss_unit"]) == (0.04, told)
 
 
@@ -139,6 +140,35 @@ def test_wrong_outputs_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = check.measure(pair("broken", "snr_db is worse"), check.goal(), Method())
     assert (outcome.verdict, outcome.passed) == ("fine", False)
     assert line(outcome).endswith("fine; outputs broken (snr_db is worse)")
+
+
+def test_json_tells_what_the_line_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks(monkeypatch, 1.3)
+    wrong = pair("broken", "output \x1b[2J has shape (2,)")
+    told = json.loads(as_json(check.measure(wrong, check.goal(max_launches=3), Method()), CELL_PATH))
+    assert told["cell"] == CELL_PATH
+    assert (told["passed"], told["verdict"], told["fidelity"]) == (False, "regression", "broken")
+    assert told["fault"] == "output \x1b[2J has shape (2,)"
+    assert told["outputs"] == r"broken (output \x1b[2J has shape (2,))", "a text for people"
+    assert told["num_launches"] == 3
+    assert told["ratio"]["low"] <= 1.3 <= told["ratio"]["high"]
+    assert told["ratio"]["value"] == pytest.approx(1.3, rel=1e-3)
+    fine = json.loads(as_json(check.measure(pair(), check.goal(max_launches=3), Method()), CELL_PATH))
+    assert (fine["fault"], fine["outputs"]) == (None, "exact")
+
+
+def test_json_has_null_for_an_interval_without_an_end() -> None:
+    outcome = check.Outcome(
+        verdict="undecided",
+        ratio=Estimate(value=1.0, low=0.0, high=float("inf")),
+        control=None,
+        num_launches=1,
+        new_ns=(1,),
+        quality=made.quality(metric_loss=float("nan")),
+        max_metric_loss=0.01,
+    )
+    told = json.loads(as_json(outcome, CELL_PATH))
+    assert (told["ratio"], told["metric_loss"]) == ({"value": 1.0, "low": 0.0, "high": None}, None)
 
 
 @pytest.mark.parametrize(("lost", "passed"), [(0.01, True), (0.011, False), (-0.5, True), (None, False)])

@@ -1,10 +1,8 @@
-"""The workflow in docs/guard.md: GitHub would take it, it may do no more than it must, and its script works."""
+"""The workflows in docs/guard.md and their actions: GitHub would take them, and they may do no more than they must."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,41 +11,57 @@ import pytest
 
 yaml = pytest.importorskip("yaml")
 
-PATH = Path(__file__).parents[2] / "docs" / "examples" / "workflows" / "benchmark.yml"
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / "docs" / "examples" / "workflows"
+ACTIONS = {"OWNER/inferometer": ROOT, "OWNER/inferometer/action/comment": ROOT / "action" / "comment"}
+"""The folders of this repository's actions, by what workflows call them."""
+FILES = sorted([*WORKFLOWS.iterdir(), *(folder / "action.yml" for folder in ACTIONS.values())])
 TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 LEVEL = {"enum": ["read", "write", "none"]}
 PERMISSIONS = {
     "type": "object",
-    "properties": {"contents": LEVEL, "pull-requests": LEVEL},
+    "properties": {"actions": LEVEL, "contents": LEVEL, "pull-requests": LEVEL},
     "additionalProperties": False,
 }
 STEP = {
     "type": "object",
     "properties": {
-        **{key: {"type": "string"} for key in ("id", "if", "name", "uses", "run")},
+        **{key: {"type": "string"} for key in ("id", "if", "name", "uses", "run", "shell")},
         "with": TEXTS,
         "env": TEXTS,
     },
     "oneOf": [{"required": ["uses"]}, {"required": ["run"]}],
     "additionalProperties": False,
 }
+STEPS = {"type": "array", "items": STEP, "minItems": 1}
 JOB = {
     "type": "object",
     "properties": {
         **{key: {"type": "string"} for key in ("name", "needs", "runs-on", "if")},
         "permissions": PERMISSIONS,
-        "outputs": {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
         "timeout-minutes": {"type": "number"},
-        "steps": {"type": "array", "items": STEP, "minItems": 1},
+        "steps": STEPS,
     },
     "required": ["runs-on", "steps"],
     "additionalProperties": False,
 }
-SCHEMA = {
+NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+WORKFLOW_RUN = {
+    "type": "object",
+    "properties": {"workflows": NAMES, "types": {"type": "array", "items": {"enum": ["completed"]}}},
+    "required": ["workflows"],
+    "additionalProperties": False,
+}
+WORKFLOW = {
     "type": "object",
     "properties": {
         "name": {"type": "string"},
-        "on": {"enum": ["pull_request"]},
+        "on": {
+            "anyOf": [
+                {"const": "pull_request"},
+                {"type": "object", "properties": {"workflow_run": WORKFLOW_RUN}, "additionalProperties": False},
+            ]
+        },
         "permissions": PERMISSIONS,
         "concurrency": {
             "type": "object",
@@ -65,67 +79,116 @@ SCHEMA = {
     "required": ["on", "jobs"],
     "additionalProperties": False,
 }
-"""The part of the schema of workflows that this one needs.
+"""The part of the schema of workflows that these need.
 
 Source: https://json.schemastore.org/github-workflow.json, definitions `normalJob`, `step`, `permissions-event`, `env`.
 """
+STRING = {"type": "string"}
+VALUE = {"type": "object", "properties": {"description": STRING, "value": STRING}, "required": ["value"]}
+INPUT = {
+    "type": "object",
+    "properties": {"description": STRING, "default": STRING, "required": {"type": "boolean"}},
+    "required": ["description"],
+    "additionalProperties": False,
+}
+SHELL_STEP = {**STEP, "dependentRequired": {"run": ["shell"]}}
+ACTION = {
+    "type": "object",
+    "properties": {
+        "name": STRING,
+        "description": STRING,
+        "inputs": {"type": "object", "additionalProperties": INPUT},
+        "outputs": {"type": "object", "additionalProperties": VALUE},
+        "runs": {
+            "type": "object",
+            "properties": {"using": {"const": "composite"}, "steps": {**STEPS, "items": SHELL_STEP}},
+            "required": ["using", "steps"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["name", "description", "runs"],
+    "additionalProperties": False,
+}
+"""The part of the schema of composite actions that these need; a step with `run` must name its shell.
+
+Source: https://json.schemastore.org/github-action.json, definition `runs-composite`.
+"""
 
 
-@pytest.fixture(scope="module")
-def workflow() -> Any:
+def parsed(path: Path) -> Any:
     # YAML 1.1 reads the key `on` as true.
-    return {"on" if key is True else key: value for key, value in yaml.safe_load(PATH.read_text()).items()}
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {"on" if key is True else key: value for key, value in found.items()}
 
 
-def test_the_schema_takes_it(workflow: Any) -> None:
-    jsonschema.Draft7Validator(SCHEMA).validate(workflow)
+def steps(path: Path) -> list[dict[str, Any]]:
+    """Every step of a workflow or an action."""
+    found = parsed(path)
+    jobs = found["jobs"].values() if "jobs" in found else [found["runs"]]
+    return [step for job in jobs for step in job["steps"]]
 
 
-def test_it_may_do_no_more_than_it_must(workflow: Any) -> None:
-    assert workflow["permissions"] == {}
-    assert {name: job["permissions"] for name, job in workflow["jobs"].items()} == {
-        "measure": {"contents": "read"},
-        "comment": {"pull-requests": "write"},
-    }
-    (alone,) = workflow["jobs"]["comment"]["steps"]
-    assert "uses" not in alone, "the job that may write runs nothing of the pull request and no action"
-    assert "${{" not in alone["run"]
-    actions = [step for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
-    assert len(actions) == 3
-    assert [step["uses"] for step in actions if not re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"])] == []
-    checkouts = [step["with"] for step in actions if "checkout" in step["uses"]]
-    assert [(step["path"], step["persist-credentials"]) for step in checkouts] == [("base", False), ("head", False)]
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
-def test_what_a_job_needs_is_there(workflow: Any) -> None:
-    for job in workflow["jobs"].values():
-        assert job.get("needs", "measure") in workflow["jobs"]
-    used = set(re.findall(r"\b(?:needs\.measure|steps\.check)\.outputs\.(\w+)", PATH.read_text()))
-    assert used == set(workflow["jobs"]["measure"]["outputs"]) == {"table"}
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_schema_takes_it(path: Path) -> None:
+    schema = ACTION if path.name == "action.yml" else WORKFLOW
+    jsonschema.Draft202012Validator(schema).validate(parsed(path))
 
 
-@pytest.mark.parametrize(("slow", "code"), [("", 0), ("encoder", 1)])
-def test_its_script_writes_the_table_and_fails_on_a_regression(
-    workflow: Any, slow: str, code: int, tmp_path: Path
-) -> None:
-    (script,) = (step["run"] for step in workflow["jobs"]["measure"]["steps"] if step.get("id") == "check")
-    command = tmp_path / "bin" / "bench"
-    command.parent.mkdir()
-    command.write_text(
-        '#!/bin/sh\necho "$(basename "$3" .onnx)/raw: 1.003 [0.991, 1.015] times: fine | $2"\n'
-        f'[ "$(basename "$3" .onnx)" != "{slow}" ]\n'
-    )
-    command.chmod(0o755)
-    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-    environment = {**os.environ, **files, "PATH": f"{command.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=False)  # as GitHub does
-    assert done.returncode == code
-    table = (tmp_path / "table.md").read_text()
-    assert table.splitlines() == [
-        "| cell | this pull request beside its base |",
-        "| :-- | :-- |",
-        r"| encoder/raw | 1.003 [0.991, 1.015] times: fine \| base/encoder.onnx |",
-        r"| decoder/raw | 1.003 [0.991, 1.015] times: fine \| base/decoder.onnx |",
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_script_has_a_value_filled_in(path: Path) -> None:
+    """Whatever a stranger may choose would be code there: values reach scripts as environment variables."""
+    assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_actions_are_pinned_by_commit(path: Path) -> None:
+    pinned = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+    assert [step["uses"] for step in steps(path) if "uses" in step and not pinned.fullmatch(step["uses"])] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_code_of_a_pull_request_gets_a_token_that_may_write(path: Path) -> None:
+    found = parsed(path)
+    assert "pull_request_target" not in path.read_text(encoding="utf-8")
+    if "jobs" not in found:
+        return
+    assert found["permissions"] == {}
+    for job in found["jobs"].values():
+        uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
+        if "write" not in job["permissions"].values():
+            assert job["permissions"] == {"contents": "read"}
+            given = [step["with"] for step, name in zip(job["steps"], uses, strict=True) if name == "actions/checkout"]
+            assert [one["persist-credentials"] for one in given] == [False, False]
+        else:
+            assert found["on"] != "pull_request"
+            assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
+            assert uses == ["OWNER/inferometer/action/comment"], "it checks out nothing and runs no other action"
+
+
+def test_each_workflow_uses_an_action_as_its_file_says() -> None:
+    used = [
+        (ACTIONS[name], step.get("with", {}))
+        for path in WORKFLOWS.iterdir()
+        for step in steps(path)
+        if (name := step.get("uses", "").partition("@")[0]) in ACTIONS
     ]
-    assert Path(files["GITHUB_STEP_SUMMARY"]).read_text() == table
-    assert Path(files["GITHUB_OUTPUT"]).read_text() == f"table<<END\n{table}END\n"
+    assert {folder for folder, _ in used} == set(ACTIONS.values())
+    for folder, given in used:
+        known = parsed(folder / "action.yml").get("inputs", {})
+        assert {name for name, one in known.items() if one.get("required")} <= set(given) <= set(known)
+
+
+def test_the_comment_follows_the_run_that_measures_and_takes_its_report() -> None:
+    measure, comment = parsed(WORKFLOWS / "benchmark.yml"), parsed(WORKFLOWS / "benchmark-comment.yml")
+    assert comment["on"]["workflow_run"] == {"workflows": [measure["name"]], "types": ["completed"]}
+    (upload,) = (step for step in steps(WORKFLOWS / "benchmark.yml") if "upload-artifact" in step.get("uses", ""))
+    (script,) = (step["run"] for step in steps(ACTIONS["OWNER/inferometer/action/comment"] / "action.yml"))
+    assert f"--name {upload['with']['name']} " in script
+    (guard,) = (step for step in steps(WORKFLOWS / "benchmark.yml") if step.get("id") == "guard")
+    assert "OWNER/inferometer@" in guard["uses"]
+    outputs = set(re.findall(r"steps\.guard\.outputs\.(\w+)", (WORKFLOWS / "benchmark.yml").read_text()))
+    assert outputs == {"report"} <= set(parsed(ROOT / "action.yml")["outputs"])
