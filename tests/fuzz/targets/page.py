@@ -11,7 +11,9 @@ from collections import Counter
 
 from bench.api.errors import BenchError
 from bench.api.loss_units import AllowedLoss
-from bench.decisions.best import best
+from bench.decisions.answer import answers
+from bench.decisions.best import best_of
+from bench.decisions.constraints import Constraints
 from bench.records import folder
 from bench.report.page import page as pages
 from fuzz import folders, mutations, workplace
@@ -50,8 +52,14 @@ def _page(content: bytes) -> str:
         (path / "machine").mkdir()
         folders.write(content, path / "machine")
         stored = folder.read(path)
-        found = best(stored.measurements, stored.rows, max_metric_loss=AllowedLoss())
-        shown = pages.Shown(records=stored.records, rows=stored.rows, best=found, peaks=stored.peaks)
+        answered = answers(stored.measurements, stored.rows, Constraints(max_metric_loss=AllowedLoss()))
+        shown = pages.Shown(
+            records=stored.records,
+            rows=stored.rows,
+            best=best_of(stored.measurements, answered),
+            lacking=[one for one in answered if one.choice.leading is None],
+            peaks=stored.peaks,
+        )
         return pages.page([shown], margin=stored.margin)
 
 
