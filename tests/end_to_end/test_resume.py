@@ -187,7 +187,7 @@ def test_show_in_every_format(harness: Harness) -> None:
     texts["md"] = (harness.folder / "table.md").read_text()
     for format_, text in texts.items():
         assert "versioned" in text, format_
-        assert ("/fewer/" in text) == (format_ != "md"), format_  # the glob left it out
+        assert ("fewer/" in text) == (format_ != "md"), format_  # the glob left it out
 
 
 @pytest.mark.usefixtures("plugins")
