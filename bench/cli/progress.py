@@ -77,6 +77,7 @@ class Watch:
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._last = ""
+        self._standing = ""
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
@@ -105,7 +106,8 @@ class Watch:
         self._changed("")
 
     def standing(self, num_cells: int, total: int) -> None:
-        """So many cells of the sweep, of `total`, have been through all stages: `bench show` has them."""
+        """So many cells of the sweep, of `total`, have been through all stages: the next line says so."""
+        self._standing = f"; `bench show` has a table of {num_cells} of {total} cells"
 
     def _status(self) -> str:
         clock = _minutes(time.monotonic() - self._start)
@@ -124,6 +126,7 @@ class Watch:
             return
         line = f"{self._status()}{'; ' + event if event else ''}"
         line = line if self._name is None else f"{self._name}: {line}"
+        line, self._standing = line + self._standing, ""
         if line != self._last:
             self._console.print(terminal.line(line), soft_wrap=True)
             self._printed = now
