@@ -127,7 +127,7 @@ def _as_fast(row: Row) -> str:
     if not row.ratio:
         return ""
     speed = 1 / row.ratio
-    return f"{canvas.digits(speed, 3 if 0.5 < speed < 2 else 2)}x as fast"  # near 1 the third digit says which
+    return f"{f'{speed:.2f}' if 0.1 < speed < 2 else canvas.digits(speed, 2)}x as fast"
 
 
 def _whisker(row: Row, unit: float) -> list[list[float]] | None:
