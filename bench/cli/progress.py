@@ -78,6 +78,7 @@ class Watch:
         self._progress: Progress | None = None
         self._last = ""
         self._standing = ""
+        self._has_measured = False
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
@@ -98,6 +99,7 @@ class Watch:
 
     def measured(self, cells: Sequence[Cell]) -> None:
         """Launches of these cells were stored."""
+        self._has_measured = True
         self._changed(f"{_count(len(cells), 'launch', 'launches')} stored")
 
     def progress(self, progress: Progress) -> None:
@@ -107,7 +109,8 @@ class Watch:
 
     def standing(self, num_cells: int, total: int) -> None:
         """So many cells of the sweep, of `total`, have been through all stages: the next line says so."""
-        self._standing = f"; `bench show` has a table of {num_cells} of {total} cells"
+        if self._has_measured and num_cells < total:
+            self._standing = f"; {num_cells} of {total} cells are measured, and `bench show` has their table"
 
     def _status(self) -> str:
         clock = _minutes(time.monotonic() - self._start)

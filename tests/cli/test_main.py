@@ -148,7 +148,7 @@ def test_a_pipe_gets_a_line_every_ten_seconds_at_most(clock: Clock) -> None:
     assert lines[2].startswith("0:20 preparing 0 of 300 cells, 60 failed"), (
         "those of the second that begins are not yet"
     )
-    assert lines[1].endswith("; `bench show` has a table of 20 of 300 cells")
+    assert lines[1].endswith("; 20 of 300 cells are measured, and `bench show` has their table")
     assert len(lines) == 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.report import words
 from bench.report.figures import overview
 from support.answers import answer, baseline, cell
 
@@ -29,9 +30,16 @@ def test_what_is_slower_than_the_baseline_has_no_bar_and_a_baseline_that_is_ship
 def test_a_runtime_is_named_in_words_with_its_precision() -> None:
     (bar, *_) = overview.bars_of(answer(baseline(), cell("fast", 0.5, noise=0.001, precision="int8")))
 
-    assert bar.name == "null, int8"
-    assert overview.title_of("onnxruntime_bytes") == "ONNX Runtime"
-    assert overview.title_of("gone") == "gone"
+    assert words.in_words(bar.row) == "null, int8"
+    assert words.title_of("onnxruntime_bytes") == "ONNX Runtime"
+    assert words.title_of("gone") == "gone"
+
+
+def test_none_is_to_be_shipped_where_the_data_do_not_decide() -> None:
+    found = answer(baseline(), cell("one", 0.5, noise=0.1), cell("other", 0.5, noise=-0.1))
+
+    assert found.choice.shipped is None
+    assert [bar.is_shipped for bar in overview.bars_of(found)] == [False, False]
 
 
 def test_it_is_drawn_for_a_light_and_for_a_dark_page_the_same_each_time(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import textwrap
@@ -10,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.api.errors import BenchError
 from bench.decisions.answer import Answer
 from bench.records import machines, ranking
 from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import whisker
+from bench.report.words import in_words, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +35,7 @@ MEANING = (
     "Bars: latency, less is better; beside it, how many times as fast as the baseline (grey), with the whisker of its "
     "95 % interval. At the right: what is lost of the metric. Of each runtime the fastest deployment that keeps to the "
     "limit of the metric and is faster than the baseline; dark and bold: the one to ship; hollow: faster, but it loses "
-    "more."
+    "more, or may."
 )
 
 
@@ -63,19 +62,13 @@ class Bar:
 
     Attributes:
         row: its row.
-        is_shipped: whether it is the one to ship, or looks fastest where the data do not decide.
-        is_lossy: whether it loses more of the metric than is allowed.
+        is_shipped: whether it is the one to ship; none is where the data do not decide.
+        is_lossy: whether it loses more of the metric than is allowed, or may.
     """
 
     row: Row
     is_shipped: bool
     is_lossy: bool
-
-    @property
-    def name(self) -> str:
-        """The runtime in words, and the precision where it is a reduced one: `LiteRT, int8`."""
-        precision = self.row.precision
-        return title_of(self.row.runtime) + (f", {precision}" if precision not in (None, "float32") else "")
 
 
 def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
@@ -100,28 +93,18 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
     return paths
 
 
-def title_of(runtime: str) -> str:
-    """The name of a runtime in words; that of its plugin where the runtime is not here."""
-    from bench.plugins import catalog
-
-    with contextlib.suppress(BenchError):
-        return catalog.runtime(runtime).title or runtime
-    return runtime
-
-
 def bars_of(answer: Answer) -> list[Bar]:
     """The bars of an answer, the fastest first: see `MEANING`."""
     choice = answer.choice
-    shipped = choice.leading
-    assert shipped is not None
+    shipped, chosen = choice.shipped, (choice.shipped, choice.leading)
     lossy = [choice.faster] if choice.faster else []
     baselines = [row for row in choice.group.rows if ranking.is_baseline(row) and ranking.is_timed(row)]
-    rows = sorted(choice.qualified.rows, key=lambda row: (row is not shipped, row.latency_p50_ns or math.inf))
+    rows = sorted(choice.qualified.rows, key=lambda row: (row not in chosen, row.latency_p50_ns or math.inf))
     first: dict[str, Row] = {}
     for row in rows:
         if not ranking.is_baseline(row):
             first.setdefault(title_of(row.runtime), row)
-    faster = [row for row in first.values() if row is shipped or (row.ratio or 1.0) < 1.0][: MOST_BARS - len(lossy)]
+    faster = [row for row in first.values() if row in chosen or (row.ratio or 1.0) < 1.0][: MOST_BARS - len(lossy)]
     found = [Bar(row=row, is_shipped=row is shipped, is_lossy=False) for row in (*faster, *baselines)]
     found += [Bar(row=row, is_shipped=False, is_lossy=True) for row in lossy]
     return sorted(found, key=lambda bar: bar.row.latency_p50_ns or math.inf)
@@ -131,7 +114,7 @@ def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
     from matplotlib.figure import Figure
 
     bars = [bars_of(one) for one in answers]
-    names = canvas.text_width(bar.name for own in bars for bar in own) + 0.1
+    names = canvas.text_width(in_words(bar.row) for own in bars for bar in own) + 0.1
     width = 2 * canvas.MARGIN + NUM_COLUMNS * (names + BARS + NOTES) + BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
     notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
@@ -169,7 +152,10 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     metric = (bars[0].row.metric_name or "").removesuffix("_db").replace("_", " ")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
-    canvas.write(axes, answer.choice.group.title, (-names / BARS, 1), (0, 5), is_bold=True, fontsize=9.5, **above)
+    undecided = ": not decided" if answer.choice.shipped is None else ""
+    canvas.write(
+        axes, f"{answer.choice.group.title}{undecided}", (-names / BARS, 1), (0, 5), is_bold=True, fontsize=9.5, **above
+    )
     canvas.write(axes, metric, (1, 1), (6, 5), is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
         row = bar.row
@@ -181,9 +167,9 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
         if ends is not None:
             axes.plot(ends, (index, index), color=theme.text, linewidth=1, solid_capstyle="butt")
         text: dict[str, Any] = {"is_bold": bar.is_shipped, "va": "center_baseline"}
-        canvas.write(axes, bar.name, (0, index), (-6, 0), ha="right", **text)
+        canvas.write(axes, in_words(bar.row), (0, index), (-6, 0), ha="right", **text)
         canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **text)
-        lost = outcome.metric_change(row) or "same"
+        lost = writing.DASH if row.metric_loss is None else outcome.metric_change(row) or "same"
         canvas.write(axes, lost, (1, index), (6, 0), xycoords=beside, **text)
 
 

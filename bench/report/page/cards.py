@@ -21,8 +21,8 @@ from bench.records.warnings import warnings
 from bench.report import outcome
 from bench.report.columns import BYTES, scale
 from bench.report.figures.canvas import digits
-from bench.report.figures.overview import title_of
 from bench.report.page.strips import Strip, strip
+from bench.report.words import in_words, title_of
 
 SHARES = ("accuracy", "cer", "wer")
 """Metrics that are shares by their definition, and are told in per cent."""
@@ -113,11 +113,11 @@ def _card(one: Best, rows: Sequence[Row], picking: str | None, option: str) -> C
     choice, shown = one.answer.choice, {row.cell: row for row in rows}
     row = shown.get(one.row.cell, one.row)
     alike = [shown[cell] for cell in (*one.others, *choice.twins) if cell in shown]
-    named = [*dict.fromkeys(_name(shown[cell]) for cell in one.others if cell in shown)]
+    named = [*dict.fromkeys(in_words(shown[cell]) for cell in one.others if cell in shown)]
     as_fast = outcome.may_be_as_fast(choice)
     if named:
         as_fast += f": {'; '.join(named[:MOST_NAMED])}{'; ...' if len(named) > MOST_NAMED else ''}"
-    full = f"{_name(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
+    full = f"{in_words(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
     advice = {
         WINNER: ("ship ", full),
         KEEP: ("ship the model as it is, ", full),
@@ -180,11 +180,6 @@ def _title(row: Row) -> str:
     return row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
 
 
-def _name(row: Row) -> str:
-    """The runtime in words, and the precision where it is a reduced one: `LiteRT, int8`."""
-    return title_of(row.runtime) + (f", {row.precision}" if row.precision not in (None, "float32") else "")
-
-
 def _speeds(one: Best, row: Row) -> Iterator[Phrase]:
     """How the latency compares with that of each framework's default: `7.2x`, ` as fast as PyTorch`."""
     for source, estimate in sorted(one.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
@@ -244,7 +239,7 @@ def _lossy(answer: Answer) -> set[str]:
 
 def _labels(one: Best, row: Row) -> Mapping[str, str]:
     """The names in the strip: of the one to ship, and of each framework's default."""
-    return {**{cell.path: title_of(cell.runtime) for cell in one.defaults.values()}, row.cell: _name(row)}
+    return {**{cell.path: title_of(cell.runtime) for cell in one.defaults.values()}, row.cell: in_words(row)}
 
 
 def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]], globs: Sequence[str]) -> str | None:
