@@ -71,7 +71,7 @@ def test_an_equal_a_wrong_and_a_slower_model(tmp_path: Path) -> None:
     assert f"| `head/equal.onnx` | {equal['ratio'][0]:.3f} [" in summary
     code, summary, wrong = run("wrong")
     assert (code, wrong["outcome"]) == (1, "wrong")
-    assert "| wrong | `broken (snr_db is worse than the reference's" in summary
+    assert "| wrong | `broken (the error of its outputs is " in summary, summary
     code, summary, slower = run("slower")
     assert (code, slower["outcome"], slower["outputs"]) == (1, "regression", "exact")
     value, low, high = slower["ratio"]
