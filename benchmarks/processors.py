@@ -4,9 +4,9 @@
 
 Each folder has the results of one machine. Shown is each task, batch and number of threads of which the first folder
 and another one have results of `FEWEST` cells or more: the fastest cell on each processor, of the first folder's cells,
-that loses at most 1 % of its metric; its latency over the frameworks' defaults there; and how much slower the first
-processor's fastest cell is there. Times of different processors are never compared. Below the table stands how many
-ratios over the baseline differ between two processors: those whose 95 % intervals are disjoint.
+that loses at most 1 % of its metric; how many times as fast it is as the frameworks' defaults there; and how long the
+first processor's fastest cell takes there. Times of different processors are never compared. Below the table stands how
+many ratios over the baseline differ between two processors: those whose 95 % intervals are disjoint.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bench.records.rows import Row
 from bench.records.store import Store
 from bench.report import writing
 from bench.report.best import put_into
+from bench.report.words import default_in_words, in_words, times_as_fast
 
 FEWEST = 10
 """Cells of a request that two processors must both have measured."""
@@ -96,26 +97,28 @@ def pick_there(pick: Row, there: Side) -> str:
     over = selection.selected_ratio(fitted, fastest.cell, row.cell, timed)
     if over is None:
         return "not compared"
-    return writing.interval(Estimate(value=1 / over.value, low=1 / over.high, high=1 / over.low))
+    longer = Estimate(value=1 / over.value, low=1 / over.high, high=1 / over.low)
+    return f"takes {writing.interval(longer)} times as long"
 
 
 def table(sides: Sequence[Side]) -> str:
     """The table of all processors, as Markdown."""
     first, *others = sides
-    sources = sources_of([one for each in sides for one in each.fastest.values()])
-    titles = ["task", "processor", "fastest there", *(f"over {source}'s default" for source in sources)]
-    titles.append("the first processor's pick over the fastest")
+    everywhere = [one for each in sides for one in each.fastest.values()]
+    sources = sources_of(everywhere)
+    faster = [f"times as fast as {default_in_words(everywhere, source)}" for source in sources]
+    titles = ["task", "processor", "fastest there", *faster, "the first processor's pick there"]
     lines = []
     for request, picked in sorted(first.fastest.items()):
         beside = [each for each in others if request in each.fastest]
         for each in [first, *beside] if beside else ():
             one = each.fastest[request]
-            over = [one.over.get(source) for source in sources]
             task, batch, threads = request
-            name = f"{task}, batch {batch}, {threads} thread{'s' if threads > 1 else ''}" if each is first else ""
-            ratios = [writing.interval(ratio) if ratio else writing.DASH for ratio in over]
+            name = f"{task}, {threads} thread{'s' if threads > 1 else ''}" if each is first else ""
+            name += f", batch {batch}" if name and batch > 1 else ""
+            ratios = [times_as_fast(one.over.get(source)) for source in sources]
             there = "" if each is first else pick_there(picked.row, each)
-            lines.append([name, each.name, ranking.short_name(one.row), *ratios, there])
+            lines.append([name, each.name, in_words(one.row), *ratios, there])
     return writing.plain(titles, lines, format="md", num_names=3)
 
 

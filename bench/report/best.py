@@ -17,6 +17,7 @@ from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import outcome, writing
+from bench.report.words import default_in_words, in_words, metric_in_words, times_as_fast
 
 NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
 
@@ -29,34 +30,45 @@ def render(found: Sequence[Best], *, format: str) -> str:
     """
     if not found:
         raise InputError(NOTHING)
+    where = writing.paragraph([machines.headline(one.row for one in found)], format)
+    return where + (_table(found) if format == "md" else _lines(found))
+
+
+def _table(found: Sequence[Best]) -> str:
+    """Names in words, and the path of each cell in the last column."""
     sources = sources_of(found)
-    titles = (
-        *("task", "best deployment", "latency p50", "beside the fastest", "metric"),
-        *(f"over {source}'s default" for source in sources),
-    )
+    faster = [f"times as fast as {default_in_words(found, source)}" for source in sources]
+    titles = ("task", "best deployment", "latency", *faster, "metric", "how sure", "cell")
     lines = []
     for one in found:
+        row = one.row
+        name = f"{in_words(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
+        sure = "; ".join(filter(None, (outcome.regret(one.answer), outcome.may_be_as_fast(one.answer.choice))))
+        task = row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
+        metric = "".join(metric_in_words(row)) or writing.DASH
+        times = [times_as_fast(one.over.get(source)) for source in sources]
+        lines.append([task, name, _latency(row), *times, metric, sure, ranking.short_name(row)])
+    is_text = [True, True, False, *(False for _ in sources), True, True, True]
+    return writing.markdown(titles, lines, is_text)
+
+
+def _lines(found: Sequence[Best]) -> str:
+    texts = []
+    for one in found:
         row, choice = one.row, one.answer.choice
-        request = "; ".join((choice.group.title, *outcome.of_other_threads(one.answer)))
+        first = "\n  ".join((choice.group.title, *outcome.of_other_threads(one.answer)))
         name = ranking.short_name(row)
         if row.precision not in (None, "float32"):
             name += f" in {row.precision}"
         if as_fast := outcome.may_be_as_fast(choice):
             name += f" ({as_fast})"
-        metric = writing.DASH if row.metric is None else f"{row.metric:.4g} {row.metric_name}"
-        if loss := ", ".join(_lost(row)):
-            metric += f" ({loss})"
-        over = [_ratio(one.over.get(source)) for source in sources]
-        latency = f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
-        lines.append([*map(printable, (request, name, latency, outcome.regret(one.answer), metric, *over))])
-    where = writing.paragraph([machines.headline(one.row for one in found)], format)
-    if format == "md":
-        return where + writing.plain(titles, lines, format=format, num_names=2)
-    texts = [where.rstrip("\n")] if where else []
-    for request, name, latency, regret, metric, *over in lines:
-        ratios = [f"{ratio} {title}" for title, ratio in zip(titles[5:], over, strict=True) if ratio != writing.DASH]
-        first = request.replace("; ", "\n  ")
-        texts.append("\n  ".join(filter(None, (first, name, regret, f"{latency}, {metric}", ", ".join(ratios)))))
+        figures = [_latency(row)]
+        if row.metric is not None:
+            lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
+            figures.append(f"{row.metric:.4g} {row.metric_name}" + (f" ({lost})" if lost else ""))
+        over = [f"{_ratio(ratio)} over {source}'s default" for source, ratio in one.over.items() if ratio is not None]
+        lines = (first, name, outcome.regret(one.answer), ", ".join(figures), ", ".join(over))
+        texts.append(printable("\n  ".join(filter(None, lines)), keep="\n"))
     return "\n".join(texts) + "\n"
 
 
@@ -91,9 +103,8 @@ def put_into(path: Path, table: str, *, name: str = "best") -> str:
     return f"{head}{first}\n{table}{last}{tail}"
 
 
-def _lost(row: Row) -> Iterator[str]:
-    """What is lost of the metric, and the most that may be lost."""
-    yield from filter(None, (outcome.metric_change(row), outcome.metric_bound(row)))
+def _latency(row: Row) -> str:
+    return f"{writing.milliseconds(row.latency_p50_ns, '.3g')} ms"
 
 
 def _ratio(estimate: Estimate | None) -> str:

@@ -1,11 +1,23 @@
-"""Deployments in words, for figures and sentences: `LiteRT, int8` rather than the path of a cell."""
+"""Deployments and metrics in words, for figures and sentences: `LiteRT, int8` rather than the path of a cell."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
+from bench.api import loss_units
 from bench.api.errors import BenchError
+from bench.api.fidelity import FidelityTask
+from bench.decisions.best import Best
+from bench.measure.stats import Estimate
 from bench.records.rows import Row
+from bench.report import outcome, writing
+from bench.report.figures.canvas import digits
+
+SHARES = ("accuracy", "cer", "wer")
+"""Metrics that are shares by their definition, and are told in per cent."""
+ACRONYM = 4
+"""Letters of a metric's name up to which it is taken for an acronym."""
 
 
 def title_of(runtime: str) -> str:
@@ -20,3 +32,41 @@ def title_of(runtime: str) -> str:
 def in_words(row: Row) -> str:
     """The runtime of a row in words, and the precision where it is a reduced one: `LiteRT, int8`."""
     return title_of(row.runtime) + (f", {row.precision}" if row.precision not in (None, "float32") else "")
+
+
+def metric_in_words(row: Row) -> tuple[str, str]:
+    """`Accuracy 92.78 %` and what is lost of it; of a task without labels, how far the outputs are off.
+
+    Both are empty for a row without a metric.
+    """
+    if row.metric is None or not row.metric_name:
+        return "", ""
+    name, value, unit = row.metric_name, row.metric, ""
+    if name == FidelityTask.metric_name:
+        lost = f"differ by {loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)} of the signal"
+        text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
+        return text, f" ({row.metric_loss_note})" if row.metric_loss_note else ""
+    if name in SHARES:
+        value, unit = 100 * value, " %"
+    elif name.endswith("_db"):
+        name, unit = name.removesuffix("_db"), " dB"
+    words = name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
+    lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
+    lost = lost or ("same" if row.metric_loss is not None else "")
+    return f"{words} {value:.4g}{unit}", f" ({lost})" if lost else ""
+
+
+def default_in_words(found: Iterable[Best], source: str) -> str:
+    """The default of a framework in words, where it is the same runtime for all deployments."""
+    names = {title_of(one.defaults[source].runtime) for one in found if source in one.defaults}
+    return names.pop() if len(names) == 1 else f"{source}'s default"
+
+
+def times_as_fast(over: Estimate | None) -> str:
+    """How many times as fast as another a deployment is, of the ratio of its latency: `3.57 [3.28, 3.89]`."""
+    if over is None:
+        return writing.DASH
+    if over.low == over.high == 1.0:
+        return "itself"
+    value, low, high = (digits(1 / ratio, 3) for ratio in (over.value, over.high, over.low))
+    return f"{value} [{low}, {high}]"

@@ -135,7 +135,7 @@ def test_default_itself_may_be_the_best_and_the_other_missing() -> None:
     assert found.row.cell == TORCH
     text = report.render([found], format="md")
     assert "itself" in text
-    assert "over tf" not in text
+    assert "TensorFlow" not in text
 
 
 def test_a_model_that_is_not_here_any_more_is_held_against_its_baseline() -> None:
@@ -162,19 +162,20 @@ def test_table() -> None:
     assert found.row.cell == TF
     lines = report.render([found], format="md").splitlines()
     assert lines[0] == (
-        "| task | best deployment | latency p50 | beside the fastest | metric "
-        "| over tf's default | over torch's default |"
+        "| task | best deployment | latency | times as fast as TensorFlow | times as fast as PyTorch "
+        "| metric | how sure | cell |"
     )
     cells = [text.strip() for text in lines[2].strip("|").split("|")]
-    assert cells[0] == r"super\_resolution, batch 1, 1 thread"
-    assert cells[1:5] == [
-        "tf/native/raw/tensorflow/cpu",
-        "2.88 ms",
+    assert cells[0] == r"super\_resolution"
+    assert cells[1:4] == ["TensorFlow, 1 thread", "2.88 ms", "itself"]
+    value, low, high = (float(text.strip("[],")) for text in cells[4].split())
+    assert low < value < high
+    assert math.isclose(value, 1 / 2000, rel_tol=0.01), "it takes 2000 times as long"
+    assert cells[5:] == [
+        "Accuracy 99.62 % (0.4 % worse, no bound: an earlier version verified it)",
         "no other that qualifies is faster",
-        "0.9962 accuracy (0.4 % worse, no bound: an earlier version verified it)",
+        "tf/native/raw/tensorflow/cpu",
     ]
-    assert cells[5] == "itself"
-    assert math.isclose(float(cells[6].split()[0]), 2000, rel_tol=0.01)
     with pytest.raises(InputError, match="keeps its metric"):
         report.render([], format="md")
 
@@ -186,7 +187,7 @@ def test_table_says_how_much_of_the_metric_may_be_lost() -> None:
     cell = made.record(TF, *launches, quality=quality)
     (found,) = best_of(cell, max_metric_loss=AllowedLoss(share=0.0045))
     assert found.row.cell == TF
-    assert "0.75 accuracy (at most 0.45 % worse)" in report.render([found], format="md")
+    assert "Accuracy 75 % (at most 0.45 % worse)" in report.render([found], format="md")
     assert best_of(cell, max_metric_loss=AllowedLoss(share=0.004)) == []
 
 
@@ -229,7 +230,7 @@ def test_precision_below_float32_is_said() -> None:
     quality = made.quality(metric_loss=0.0, precision="int8")
     launches = [made.launch(block, CELL, ns // 2, reference=TORCH) for block, ns in BLOCKS.items()]
     (found,) = best_of(made.record(ORT.format("int8_dynamic"), *launches, quality=quality))
-    assert "onnxruntime/cpu in int8 |" in report.render([found], format="md")
+    assert "| ONNX Runtime, int8, 1 thread |" in report.render([found], format="md")
 
 
 MARKS = ("<!-- bench best: begin -->", "<!-- bench best: end -->")

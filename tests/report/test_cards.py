@@ -19,7 +19,7 @@ from bench.records import ranking
 from bench.records.lines import Failure
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import best, outcome, pick
+from bench.report import best, outcome, pick, words
 from bench.report.page import cards as made_cards
 from bench.report.page.cards import Card, cards
 from support import records as made
@@ -194,7 +194,7 @@ def test_a_metric_in_words(figures: dict[str, Any], said: str) -> None:
     (row, *_) = stored(baseline()).rows
     plain = {"metric_name": "accuracy", "metric_loss": 0.0, "metric_loss_unit": SHARE, "metric_loss_high": None}
     row = dataclasses.replace(row, **{**plain, "metric_loss_note": None, **figures})
-    assert "".join(made_cards._metric(row)) == said
+    assert "".join(words.metric_in_words(row)) == said
 
 
 def test_the_command_names_the_batch_where_there_are_several() -> None:

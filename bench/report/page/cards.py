@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api import loss_units
 from bench.api.cell import Cell, matches
-from bench.api.fidelity import FidelityTask
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best
 from bench.decisions.constraints import unit_of
@@ -22,12 +21,8 @@ from bench.report import outcome
 from bench.report.columns import BYTES, scale
 from bench.report.figures.canvas import digits
 from bench.report.page.strips import Strip, strip
-from bench.report.words import in_words, title_of
+from bench.report.words import in_words, metric_in_words, title_of
 
-SHARES = ("accuracy", "cer", "wer")
-"""Metrics that are shares by their definition, and are told in per cent."""
-ACRONYM = 4
-"""Letters of a metric's name up to which it is taken for an acronym."""
 NEARLY_ALIKE = 1.1
 """A smaller factor is told to three digits."""
 MOST_NAMED = 3
@@ -131,7 +126,7 @@ def _card(one: Best, rows: Sequence[Row], picking: str | None, option: str) -> C
         advice=advice[choice.outcome],
         row=row,
         speed=((f"{digits((row.latency_p50_ns or 0.0) / 1e6, 3)} ms", ""), *_speeds(one, row)),
-        metric=_metric(row),
+        metric=metric_in_words(row),
         room=tuple(_room(row)),
         sure=f"{outcome.regret(one.answer)}{certain}",
         as_fast=as_fast,
@@ -197,25 +192,6 @@ def _speed(over: Estimate, name: str) -> Phrase:
     times = over.value if over.value > 1 else 1 / over.value
     factor = f"{digits(times, 3 if times < NEARLY_ALIKE else 2)}\N{MULTIPLICATION SIGN}"
     return factor, f" as {'long' if over.value > 1 else 'fast'} as {name}"
-
-
-def _metric(row: Row) -> Phrase:
-    """`Accuracy 92.78 %` and what is lost of it; of a task without labels, how far the outputs are off."""
-    if row.metric is None or not row.metric_name:
-        return "", ""
-    name, value, unit = row.metric_name, row.metric, ""
-    if name == FidelityTask.metric_name:
-        lost = f"differ by {loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)} of the signal"
-        text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
-        return text, f" ({row.metric_loss_note})" if row.metric_loss_note else ""
-    if name in SHARES:
-        value, unit = 100 * value, " %"
-    elif name.endswith("_db"):
-        name, unit = name.removesuffix("_db"), " dB"
-    words = name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
-    lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
-    lost = lost or ("same" if row.metric_loss is not None else "")
-    return f"{words} {value:.4g}{unit}", f" ({lost})" if lost else ""
 
 
 def _room(row: Row) -> Iterator[Phrase]:
