@@ -35,11 +35,11 @@ def render(found: Sequence[Best], *, format: str) -> str:
 
 
 def _table(found: Sequence[Best]) -> str:
-    """Names in words, and the path of each cell in the last column."""
+    """Names in words, and below the table the path of each cell."""
     sources = sources_of(found)
     faster = [f"times as fast as {default_in_words(found, source)}" for source in sources]
-    titles = ("task", "best deployment", "latency", *faster, "metric", "how sure", "cell")
-    lines = []
+    titles = ("task", "best deployment", "latency", *faster, "metric", "how sure")
+    lines, paths = [], []
     for one in found:
         row = one.row
         name = f"{in_words(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
@@ -47,9 +47,10 @@ def _table(found: Sequence[Best]) -> str:
         task = row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
         metric = "".join(metric_in_words(row)) or writing.DASH
         times = [times_as_fast(one.over.get(source)) for source in sources]
-        lines.append([task, name, _latency(row), *times, metric, sure, ranking.short_name(row)])
-    is_text = [True, True, False, *(False for _ in sources), True, True, True]
-    return writing.markdown(titles, lines, is_text)
+        lines.append([task, name, _latency(row), *times, metric, sure])
+        paths.append(f"{task}: {ranking.short_name(row)}")
+    is_text = [True, True, False, *(False for _ in sources), True, True]
+    return f"{writing.markdown(titles, lines, is_text)}\n{writing.escape_markdown('; '.join(paths))}\n"
 
 
 def _lines(found: Sequence[Best]) -> str:
