@@ -45,6 +45,12 @@ MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
+STATISTICS = (
+    *("belief", "block", "blocks", "comparison", "components", "corrections", "fixed_point", "goal", "joint", "launch"),
+    *("ledgers", "levels", "looks", "model", "program", "questions", "rounds", "selection", "simultaneous", "stats"),
+    "variances",
+)
+"""Modules of `bench.measure` that a simulated sweep runs or takes constants from; the others are about processes."""
 PART, PART_OF_RACES = 50, 10
 """Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""
 WITHIN = 0.03
@@ -210,7 +216,7 @@ def _sizes(trials: int, part: int) -> list[int]:
 
 def code() -> str:
     """A digest of all that the simulated rates depend on."""
-    files = [*sorted((ROOT / "bench" / "measure").rglob("*.py")), ROOT / "benchmarks" / "simulation.py"]
+    files = [*(ROOT / "bench" / "measure" / f"{name}.py" for name in STATISTICS), ROOT / "benchmarks" / "simulation.py"]
     functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
     here = [*functions, repr((SCENARIOS, WITHIN, REGRET))]
     return hashlib.sha256(b"".join([*(file.read_bytes() for file in files), *map(str.encode, here)])).hexdigest()[:12]

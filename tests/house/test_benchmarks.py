@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,27 @@ def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
     assert coverage.failures_of(quiet, 2, rates | {"covered": coverage.Rate(times=9, of=10)}) == [
         "quiet machine, 2 launches: covered 0.900"
     ]
+
+
+def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts: Any) -> None:
+    """A file of the statistics that is not named would change the rates and leave the stored ones valid."""
+    coverage, folder = scripts("coverage"), SCRIPTS.parent / "bench" / "measure"
+    ran: set[Path] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":
+            ran.add(Path(frame.f_code.co_filename))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        for launches in (1, 2):
+            coverage.run(coverage.SCENARIOS[0], launches, trials=1, seed=(0, launches))
+    finally:
+        sys.setprofile(before)
+    named = {folder / f"{name}.py" for name in coverage.STATISTICS}
+    assert {file for file in ran if file.is_relative_to(folder)} <= named
+    assert len(ran & named) > len(named) / 2, "the sweep was traced"
 
 
 def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
