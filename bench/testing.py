@@ -31,6 +31,8 @@ from bench.measure.limits import Limits
 from bench.pipeline import asked
 from bench.report.check import figures, line
 from bench.tasks import adopt
+from bench.tasks.hub.fetch import Asked, fetch
+from bench.tasks.hub.reference import is_named
 
 
 def replayed_s(samples_s: Iterable[float]) -> Iterator[float]:
@@ -106,7 +108,8 @@ class Guard:
         Args:
             new: model file; None where `pinned` is a folder that `bench pick` saved, whose cell is then made anew, or
                 where the pinned file itself runs with two versions.
-            pinned: model file to compare with, or a folder that `bench pick` saved.
+            pinned: model file to compare with, or a folder that `bench pick` saved. Like `new`, it may be a model of
+                the hub, as `hf:org/name@revision`.
             dataset: samples for both models, in a form that `bench run --dataset` takes.
             dims: sizes of dimensions that the models leave open, such as `seq=128`.
             shapes: shapes of inputs, such as `image=1x3x224x224`.
@@ -133,6 +136,8 @@ class Guard:
             pytest.skip("benchmarks are disabled; --benchmark-enable measures")
         if self._benchmark.stats is not None:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
+        pinned = _here(pinned, trust=trust, may_be_large=may_be_large)
+        new = _here(new, trust=trust, may_be_large=may_be_large) if new is not None else None
         versions = asked.packages(pinned_with) if pinned_with else None
         if new is None and (versions is None or (Path(pinned) / "deployment.json").is_file()):
             pair = check.pair_of_pick(
@@ -172,6 +177,17 @@ class Guard:
         if outcome.verdict == stats.UNDECIDED:
             warnings.warn(f"{self._name}: {line(outcome)}", stacklevel=2)
         return outcome
+
+
+def _here(path: str | Path, *, trust: bool, may_be_large: bool) -> str | Path:
+    """The path itself; of a model of the hub, that of its files in the cache, to which they are fetched.
+
+    Raises:
+        InputError: it cannot be fetched.
+    """
+    if not is_named(str(path)):
+        return path
+    return fetch(str(path), Asked(trust=trust, may_be_large=may_be_large), lambda _: None)
 
 
 @pytest.fixture

@@ -14,9 +14,7 @@ REGRESSION = 1
 
 
 def check(
-    pinned: Annotated[
-        Path, typer.Argument(help="A folder that `bench pick` saved, or a model file.", show_default=False)
-    ],
+    pinned: Annotated[Path, typer.Argument(help="A folder that `bench pick` saved, or a model.", show_default=False)],
     new: Annotated[
         Path | None,
         typer.Argument(help="Model file to check; of a folder, the same cell is made anew.", show_default=False),
@@ -58,6 +56,8 @@ def check(
     from bench.measure.limits import Limits
     from bench.report import check as report
 
+    pinned = options.here(pinned, trust, may_be_large=yes)
+    new = options.here(new, trust, may_be_large=yes) if new is not None else None
     limits = Limits.of(step_s=None, memory_bytes=None)
     given = options.own_model(dataset, dim, shape, trust, metric, judged)
     how = {"runtime": runtime, "provider": provider, "batch": batch, "threads": threads}

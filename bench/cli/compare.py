@@ -72,6 +72,7 @@ def compare(
     share = units.share(margin)
     goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
     if versions or python:
+        model = options.here(model, trust, may_be_large=yes) if model is not None else None
         asked = options.environments(versions, python)
         if len(asked) > 2:
             raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
@@ -84,6 +85,11 @@ def compare(
         raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
     before, after, *globs = names or []
     if model is not None:
+        if str(model).startswith("hf:"):
+            raise InputError(
+                "revisions of git are compared in a work tree; `bench check hf:org/name@OLD hf:org/name@NEW` compares "
+                "two of the hub"
+            )
         from bench.cli import progress
         from bench.decisions import revisions
         from bench.report.terminal import Console

@@ -53,7 +53,8 @@ def explain(
 
     stored = options.read(results)
     given = options.own_model(dataset, dim, shape, trust, metric, judged)
-    names = [cell, *([vs] if vs else [])]
+    named = [cell, *([vs] if vs else [])]
+    names = [str(options.here(Path(name), trust)) if name.startswith("hf:") else name for name in named]
     if given != Options() and not any(_is_model(stored, named) for named in names):
         raise InputError(
             "--dataset, --metric, --output, --dim, --shape and --trust are about the file of a model; a cell has its "

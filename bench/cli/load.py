@@ -111,7 +111,7 @@ def load(
     given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     axes = axes_from(dim or ())
     if model is not None:
-        adopted, axes = sizing.adopted(model, given, axes, limits)
+        adopted, axes = sizing.adopted(options.here(model, trust), given, axes, limits)
         options.say_notes(adopted.notes)
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
     cells = sizing.at_sizes(sweeps.select(globs or [], None), axes)

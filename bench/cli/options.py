@@ -51,7 +51,10 @@ Rows = Annotated[
 
 Own = Annotated[
     Path | None,
-    typer.Option("--model", help="A model of your own: a file or a folder."),
+    typer.Option("--model", help="A model of your own: a file or a folder, or hf:org/name@revision of the hub."),
+]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Fetch nothing: of models of the hub, use what was fetched before.")
 ]
 Dataset = Annotated[
     Path | None, typer.Option(help="Samples of the model: an .npz, a folder, or a .py with samples and metrics.")
@@ -88,7 +91,7 @@ With = Annotated[
 Pythons = Annotated[
     list[Path] | None, typer.Option("--python", help="Run with another environment's interpreter, .venv/bin/python.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Download packages of gigabytes without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Download packages and models of gigabytes without asking.")]
 
 
 class TellsFormats(typer.core.TyperCommand):
@@ -102,8 +105,27 @@ class TellsFormats(typer.core.TyperCommand):
         from bench.tasks import formats
 
         (model,) = (one for one in self.params if isinstance(one, typer.core.TyperOption) and "--model" in one.opts)
-        model.help = f"A model of your own: {formats.kinds()}."
+        model.help = f"A model of your own: {formats.kinds()}; or hf:org/name@revision:path of the Hugging Face Hub."
         super().format_help(ctx, formatter)
+
+
+def here(model: Path, trust: bool, *, may_be_large: bool = False, is_offline: bool = False) -> Path:
+    """The path of a model that a command names: a model of the hub is fetched into the cache, any other path stays.
+
+    Args:
+        model: value of the option or the argument that names it.
+        trust, may_be_large, is_offline: values of the options `Trust`, `Yes` and `Offline`.
+
+    Raises:
+        InputError: there is no such model on the hub, or it cannot be fetched.
+    """
+    if not str(model).startswith("hf:"):  # `hub.reference.is_named`, whose import would take time
+        return model
+    from bench.tasks.hub.fetch import Asked, fetch
+
+    asked = Asked(trust=trust, may_be_large=may_be_large, is_offline=is_offline)
+    with waiting.reporting(f"fetching {model}", say):
+        return fetch(str(model), asked, say)
 
 
 def own_model(
@@ -191,7 +213,7 @@ def graph_file(model: Path, shape: list[str] | None, dim: list[str] | None, trus
     from bench.tasks.adopt import Options
 
     options = Options(dims=tuple(dim or ()), shapes=tuple(shape or ()), trust=trust)
-    file = graph_files.of_model(model, options, Limits.of(step_s=None, memory_bytes=None))
+    file = graph_files.of_model(here(model, trust), options, Limits.of(step_s=None, memory_bytes=None))
     say_notes(file.notes)
     return file
 

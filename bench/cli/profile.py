@@ -62,6 +62,7 @@ def profile(
     """
     from bench.pipeline import decoders
 
+    model = options.here(model, trust)
     of_graphs = {"--shape": shape, "--dim": dim, "--inputs": inputs, "--no-observe": not observe}
     of_generation = {"--prompt": prompt, "--new": new, "--batch": batch, "--stored": stored, "--threads": threads}
     is_chosen = by is None and not any(of_graphs.values()) and decoders.is_decoder(model)

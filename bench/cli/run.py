@@ -57,6 +57,7 @@ def run(
     versions: options.With = None,
     python: options.Pythons = None,
     yes: options.Yes = False,
+    offline: options.Offline = False,
     budget: Annotated[
         str | None,
         typer.Option(help="Time for measuring, such as 10m; 15s a size by default with --model alone, else no limit."),
@@ -111,6 +112,8 @@ def run(
     own: list[Cell] = []
     """The cells of a decoder of one's own, which is measured as it generates."""
     if model is not None:
+        model = options.here(model, trust, may_be_large=yes, is_offline=offline)
+        began_s = time.monotonic()  # the time of a download is not that of the run
         adopted, axes = sizing.adopted(model, given, axes, limits)
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})

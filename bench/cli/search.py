@@ -84,7 +84,7 @@ def search(
     if threads > machine.num_cores():
         raise InputError(f"--threads {threads} is more than the {machine.num_cores()} cores here")
     if model is not None:
-        adopted, _ = sizing.adopted(model, given, axes, limits)
+        adopted, _ = sizing.adopted(options.here(model, trust), given, axes, limits)
         options.say_notes(adopted.notes)
         task = adopted.name
     assert task is not None

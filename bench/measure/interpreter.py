@@ -14,6 +14,8 @@ It stands in for `-P -m`: Python 3.10 has no `-P`, and finds modules in the work
 """
 OF_THIS_ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
 """Variables that would bring packages of this process's environment into another one."""
+SECRET = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+"""Variables that no child process gets: none of them asks the hub for anything, and what they run may be foreign."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,8 +38,8 @@ class Interpreter:
         return [self.python, "-c", START, self.package, module]
 
     def inherited(self) -> Mapping[str, str]:
-        """The environment variables of this process that the child gets."""
-        left_out = () if self.package is None else OF_THIS_ENVIRONMENT
+        """The environment variables of this process that the child gets; no secret is among them."""
+        left_out = SECRET if self.package is None else (*SECRET, *OF_THIS_ENVIRONMENT)
         return {name: value for name, value in os.environ.items() if name not in left_out}
 
 

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from msgspec import UNSET
+
 from bench.api import versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
@@ -26,6 +28,7 @@ from bench.pipeline.verify import Reference
 from bench.plugins import catalog
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.measured import what_answers, what_runs
+from bench.tasks import adopt
 
 Judged = tuple[Sequence[Prepared], Verified | Failure]
 """Cells that run the same graph, and the quality that they share, or what stopped them."""
@@ -188,13 +191,15 @@ def _begun(cell: Cell, outcome: Prepared | Failure) -> Begun:
 
 def header_of(cell: Cell, artifact: Artifact | None) -> Header:
     """The first line of the record of a cell that runs on this machine."""
+    task = catalog.task(cell.task)
     return Header(
         schema=SCHEMA,
         key=provenance.record_key(cell, artifact),
         cell=cell.path,
         machine=machine.describe(),
         versions=provenance.versions_run(cell),
-        subject=provenance.subject(catalog.task(cell.task)),
+        subject=provenance.subject(task),
         family=provenance.task_digest(catalog.task(family_of(cell.task))),
         artifact=artifact.facts if artifact is not None else None,
+        origin=adopt.origin_of(task) or UNSET,
     )

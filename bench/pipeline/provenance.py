@@ -30,9 +30,10 @@ from bench.plugins.generating import Generating, Stepping, generating, step
 from bench.plugins.resized import Resized, resized
 from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
 from bench.records import store
+from bench.tasks import adopt
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
-NOT_SOURCE = ("README.md", "train.py")
+NOT_SOURCE = ("README.md", "train.py", adopt.ORIGIN)
 EFFECTS = ""
 """In place of a name: the statements of a file that have an effect when the file is imported."""
 MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})
@@ -64,7 +65,7 @@ def _distributions() -> Mapping[str, list[str]]:
 
 @functools.cache
 def task_digest(task: Task) -> str:
-    """Hash of a task's folder (code and weights, not its README and training script) and of the code it builds on."""
+    """Hash of a task's folder (code and weights, without `NOT_SOURCE`) and of the code it builds on."""
     used = [loading.task_path(name).parent for name in task.uses]
     code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
     folder = cache.digest_folder(task.folder, without=NOT_SOURCE)

@@ -35,6 +35,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="k
         subject: digests of the task and of its dataset (None where it has none).
         family: digest of the task at its own sizes; None in records of earlier versions.
         artifact: facts about the artifact; None where no artifact could be made.
+        origin: the model of the hub that was measured, as `hf:org/name@commit:path`; of several commits that have the
+            same files, the first that was measured; unset for a model that was not fetched.
         time: when the line was stored (ISO 8601).
     """
 
@@ -46,6 +48,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="cell", tag_field="k
     subject: tuple[str | None, ...] = ()
     family: str | None = None
     artifact: Facts | None = None
+    origin: Annotated[str, msgspec.Meta(max_length=LONGEST_PATH)] | msgspec.UnsetType = msgspec.UNSET
     time: str = ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from bench.api import Task, cache, loading
+from bench.api import Task, cache, files, loading
 from bench.api.errors import ChildError, InputError, PluginError
 from bench.api.sized import family_of
 from bench.graphs.shapes import given
@@ -20,12 +20,16 @@ from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, formats
+from bench.tasks.hub import places
+from bench.tasks.hub.reference import Reference
 from bench.tasks.wanted import Wanted
 
 SCHEMA = 4  # raise it when the same file would become another task
 LONGEST_NAME = 60
 TRYING = 0.5
 """Share of the time for opening a model in which it may be run: a model that runs for ever is a row, not an error."""
+ORIGIN = "origin.txt"
+"""A file beside the task of a model that was fetched: from where. No figure depends on it."""
 NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 
@@ -95,6 +99,14 @@ def adopt(
     return adopted
 
 
+def origin_of(task: Task) -> str | None:
+    """The model of the hub that a task was made of, as `hf:org/name@commit:path`; None for any other task."""
+    try:
+        return str(Reference.of(files.read_text(task.folder / ORIGIN).strip()))
+    except (OSError, ValueError, InputError):
+        return None
+
+
 def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task | None:
     """The newest task of that name in the cache for which `wanted` is true, or None; its model was measured before."""
     family = family_of(name)
@@ -139,13 +151,17 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
         raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:
         dataset.check(options.dataset)
-    name = _name(path.stem if path.is_file() else path.resolve().name, beside)
+    fetched = places.reference_of(path)
+    stem = path.stem if path.is_file() else path.resolve().name
+    name = _name(stem if fetched is None else fetched.task_name, beside)
     tasks = cache.folder() / "tasks"
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, name)
         folder.mkdir()
         found = _examine(module, path.absolute(), folder, options, limits)
+        if fetched is not None:
+            (folder / ORIGIN).write_text(f"{fetched}\n", encoding="utf-8")
 
         def make(target: Path) -> dict[str, Any]:
             target.parent.parent.mkdir(parents=True)
@@ -189,9 +205,10 @@ def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
     """The error of the child as one about the file that is to blame: the data set, or else the model."""
     if data is not None and str(data.absolute()) in error.reason.partition(": ")[0]:
         return InputError(f"cannot use the data set: {error.reason.replace(str(data.absolute()), str(data))}")
+    what = places.reference_of(path) or path
     if error.kind == "signal":
-        return InputError(f"cannot use {path}: the package that opens it was {error.reason}; the file may be damaged")
-    return InputError(f"cannot use {path}: {error.reason}")
+        return InputError(f"cannot use {what}: the package that opens it was {error.reason}; the file may be damaged")
+    return InputError(f"cannot use {what}: {error.reason}")
 
 
 def _name(text: str, beside: str | None = None) -> str:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +166,25 @@ def weights_of(folder: Path, stored: Mapping[str, Any], *, trust: bool) -> Weigh
     return Weights(
         files=found, is_pickled=False, num_tensors=len(shapes), num_elements=sum(math.prod(shape) for shape in shapes)
     )
+
+
+def parts(names: Collection[str], *, trust: bool, has_weights: bool = True) -> list[str]:
+    """The files of a folder of which `weights_of` and the readers of configurations read some, by their names.
+
+    Args:
+        names: the names of all files in the folder; those in folders of it are passed over.
+        trust: whether pickles may be loaded.
+        has_weights: whether a folder without weights has no such files.
+    """
+    own = {name for name in names if "/" not in name}
+    usual = next((name for name in USUAL if name in own and (trust or PICKLED not in name)), None)
+    if usual is None and has_weights:
+        return []
+    weights = [] if usual is None else [usual]
+    if usual is not None and usual.endswith(INDEX):  # it names its parts, as model-00001-of-00002.safetensors
+        stem, dot, kind = usual.removesuffix(INDEX).rpartition(".")
+        weights += sorted(name for name in own if name.startswith(f"{stem}-") and name.endswith(dot + kind))
+    return [*sorted(name for name in own if name.endswith(CONFIG)), *weights]
 
 
 def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:

@@ -346,13 +346,16 @@ def test_ctrl_c_is_its_parents() -> None:
     assert output == b"{'a': 1}\n"
 
 
-def test_environment() -> None:
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = {"HF_TOKEN": None, "HUGGING_FACE_HUB_TOKEN": None}
+    for name in secrets:
+        monkeypatch.setenv(name, "secret")
     with Child(environment={"OMP_NUM_THREADS": "3", "MINE": "yes"}) as child:
         found = {
             name: child.request(operations.variable, timeout_s=30, name=name)["value"]
-            for name in ("OMP_NUM_THREADS", "MINE", "HF_HUB_OFFLINE")
+            for name in ("OMP_NUM_THREADS", "MINE", "HF_HUB_OFFLINE", *secrets)
         }
-    assert found == {"OMP_NUM_THREADS": "3", "MINE": "yes", "HF_HUB_OFFLINE": "1"}
+    assert found == {"OMP_NUM_THREADS": "3", "MINE": "yes", "HF_HUB_OFFLINE": "1", **secrets}
     assert thread_environment(3)["OPENBLAS_NUM_THREADS"] == "3"
 
 

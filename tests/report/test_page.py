@@ -190,13 +190,15 @@ def test_details_say_how_a_cell_was_made() -> None:
         info={"opset": 20, "passes": ["a", "b"], "fused": {"Gelu": 2}, "versions": {"maker": "1.2"}},
         operators={"Add": 1, "MatMul": 12},
     )
-    found = dataclasses.replace(found, header=replace(found.header, versions={"runner": "3"}))
+    origin = "hf:org/net@0123:model.onnx"
+    found = dataclasses.replace(found, header=replace(found.header, versions={"runner": "3"}, origin=origin))
     (row,) = assemble.rows({BASELINE: found})
     sections = {section["title"]: section["lines"] for section in details.details(row, found, ())["sections"]}
 
     made_of = dict(sections["How it was made"])
     assert (made_of["opset"], made_of["passes"], made_of["fused.Gelu"]) == ("20", "a, b", "2")
     assert made_of["size"] == "31 B"
+    assert made_of["model"] == origin
     assert sections["Packages that made it"] == [["maker", "1.2"]]
     assert sections["Packages that ran it"] == [["runner", "3"]]
     assert sections["Operators"] == [["MatMul", "12"], ["Add", "1"]]

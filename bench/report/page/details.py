@@ -92,6 +92,8 @@ def _making(record: Record) -> list[Section]:
     info = artifact.info if artifact else {}
     made = {key: getattr(artifact, key, None) for key in ("format", "sha256", "size_bytes", "canonical")}
     made |= {key: value for key, value in info.items() if key != "versions"}
+    if header.origin is not UNSET:
+        made = {"model": header.origin, **made}
     operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     checked = {key: value for key in CHECKED if (value := getattr(record.quality, key, UNSET)) is not UNSET}

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +35,11 @@ class Format:
         code: what code a model holds that runs while it is opened, so that it needs `--trust`. None for no code, or
             for code that the user named.
         refusal: gives the reason why a folder with the marker cannot be read, or None.
+        parts: the files of a model, of which none is code. It takes the file's name, empty for a folder; the names of
+            all files in its folder, from there on; and whether pickles are trusted. Empty where the model is not whole
+            without pickles, or not at all.
+        mentions: names of further files that a model's file says it needs, from its folder on. It runs in the process
+            of the command, so it must not parse the file.
     """
 
     described: str
@@ -43,6 +48,8 @@ class Format:
     marker: str | None = None
     code: str | None = None
     refusal: Callable[[Path], str | None] = lambda _: None
+    parts: Callable[[str, Collection[str], bool], Sequence[str]] = lambda name, _, __: [name]
+    mentions: Callable[[Path], Collection[str]] = lambda _: ()
 
     def matches(self, path: Path) -> bool:
         """Whether a file has the name, or a folder has the marker, of a model of this format."""

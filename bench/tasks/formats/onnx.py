@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import itertools
+import mmap
+import posixpath
+import re
 import shutil
 import threading
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,33 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
-FORMAT = Format(described="an .onnx file", suffixes=(".onnx",))
+DATA_ENDINGS = ("_data", ".data")
+"""What exporters add to the name of a file for that of its weights, before a number where there are several."""
+LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x01-\x07]))")
+"""An entry of a tensor's external data that names a file, up to the name, whose length is one byte or two."""
+MOST_MENTIONED = 1_000_000
+
+
+def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
+    """The file, and those of its weights as far as their names tell; the file itself names them all."""
+    begins = tuple(name + ending for ending in DATA_ENDINGS)
+    return [name, *sorted(one for one in names if one.startswith(begins))]
+
+
+def mentions(path: Path) -> set[str]:
+    """The files of external data that a file names; it is searched for their names, and not parsed."""
+    found: set[str] = set()
+    if not path.stat().st_size:
+        return found
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for entry in itertools.islice(LOCATION.finditer(content), MOST_MENTIONED):
+            length = entry[1][0] if entry[1] else (entry[2][0] & 0x7F) | entry[3][0] << 7
+            with contextlib.suppress(UnicodeDecodeError):
+                found.add(posixpath.normpath(content[entry.end() : entry.end() + length].decode()))
+    return found
+
+
+FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions)
 AS_IS = "as_is"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,14 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
-FORMAT = Format(described="an OpenVINO .xml file", suffixes=(".xml",))
+
+def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
+    """The file and that of its weights; empty where these are not there."""
+    weights = str(Path(name).with_suffix(".bin"))
+    return [name, weights] if weights in names else []
+
+
+FORMAT = Format(described="an OpenVINO .xml file", suffixes=(".xml",), parts=parts)
 
 
 class OpenVinoTask(OwnTask):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,17 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
 
+MARKER = "saved_model.pb"
+FILES, FOLDERS = (MARKER, "keras_metadata.pb", "fingerprint.pb"), ("variables/", "assets/", "assets.extra/")
+
+
+def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
+    """The files that TensorFlow writes into such a folder."""
+    return [found for found in names if found in FILES or found.startswith(FOLDERS)]
+
+
 FORMAT = Format(
-    described="a SavedModel folder", marker="saved_model.pb", code="a program that may read and write files"
+    described="a SavedModel folder", marker=MARKER, code="a program that may read and write files", parts=parts
 )
 SIGNATURE = "serving_default"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +17,24 @@ from bench.tasks.pretrained_folder import shown
 from bench.tasks.transformers_task import Network, PretrainedTask
 
 MARKER = "modules.json"
-FORMAT = Format(described="a sentence-transformers folder", marker=MARKER)
+
+
+def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
+    """The list of modules, and of each module its configuration and its weights; empty where there are no weights."""
+    modules: dict[str, list[str]] = {}
+    for one in names:
+        folder, slash, last = one.rpartition("/")
+        if "/" not in folder:
+            modules.setdefault(folder + slash, []).append(last)
+    found = [
+        begin + one
+        for begin, own in sorted(modules.items())
+        for one in pretrained_folder.parts(own, trust=trust, has_weights=False)
+    ]
+    return [MARKER, *found] if any(not one.endswith(".json") for one in found) else []
+
+
+FORMAT = Format(described="a sentence-transformers folder", marker=MARKER, parts=parts)
 MAIN = "input_ids"
 FIELDS = {"idx": int, "type": str, "path": str}
 """The fields of a module that are read, and their types."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 
-from bench.tasks import transformers_task
+from bench.tasks import pretrained_folder, transformers_task
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.transformers_task import Network, PretrainedTask
@@ -18,7 +19,12 @@ def refusal(folder: Path) -> str | None:
     return f"no .safetensors and no pytorch_model.bin in {folder}; save the model there by save_pretrained()"
 
 
-FORMAT = Format(described="a transformers folder", marker="config.json", refusal=refusal)
+def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
+    """The configurations and the weights of a folder; empty where it holds no weights."""
+    return pretrained_folder.parts(names, trust=trust)
+
+
+FORMAT = Format(described="a transformers folder", marker="config.json", refusal=refusal, parts=parts)
 
 
 class TransformersTask(PretrainedTask):

@@ -1,0 +1,177 @@
+"""A hub that hangs, drips, leads elsewhere or is not there: a line in seconds, and the token goes nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from bench.api.errors import InputError
+from bench.tasks.hub import remote
+from support.hub_fixtures import Fetched
+from support.hub_server import LARGE, Handler, StandIn
+
+NAME = "hf:org/net"
+MODEL = bytes(range(256)) * (LARGE // 100)
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("file:///etc/passwd", "reached over https alone, and .* leads to file://"),
+        ("ftp://127.0.0.1/x", "reached over https alone, and .* leads to ftp://127.0.0.1"),
+        ("data:,x", "reached over https alone"),
+        ("http://example.org/x?signature=secret", r"leads to http://example\.org$"),
+        ("https://user:secret@example.org/x", "has a name or a password in it: https://example.org"),
+        ("https://[::1/x", "leads to what is no address"),
+        ("https://example.org:x/y", "leads to what is no address"),
+    ],
+)
+def test_where_the_hub_may_not_lead(target: str, says: str, hub: StandIn, fetched: Fetched) -> None:
+    hub.add("org/net", {"model.onnx": MODEL})
+    hub.hooks.append(lambda handler, path: "/resolve/" in path and handler.redirect(target) is None)
+    with pytest.raises(InputError, match=says) as refused:
+        fetched(NAME)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_hub_elsewhere_does_not_lead_to_this_machine() -> None:
+    hub = remote.Hub("https://hub.example.org", None)
+    here = (
+        "http://127.0.0.1:8000/x",
+        "https://localhost/x",
+        "https://[::1]/x",
+        "https://127.9.9.9/",
+        "https://a.localhost",
+    )
+    for url in here:
+        with pytest.raises(InputError, match=r"https alone|leads to this machine"):
+            hub._check(url)
+    hub._check("https://cdn.example.org/x")
+
+
+def test_a_circle_of_redirects(hub: StandIn, fetched: Fetched) -> None:
+    hub.hooks.append(lambda handler, path: handler.redirect(hub.url + path) is None)
+    with pytest.raises(InputError, match="leads from one address to another more than 5 times"):
+        fetched(NAME)
+    assert len(hub.asked()) == remote.MOST_REDIRECTS + 1
+
+
+def test_a_redirect_on_the_hub_keeps_the_token(hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository that was renamed; the name of the next page's host is not taken either."""
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub.add("org/net", {"model.onnx": MODEL, "a": b"", "b": b""})
+
+    def renamed(handler: Handler, path: str) -> bool:
+        if "old" not in path:
+            return False
+        handler.redirect(path.replace("org/old", "org/net"))
+        return True
+
+    hub.hooks.append(renamed)
+    assert fetched("hf:org/old").read_bytes() == MODEL
+    assert {request.headers.get("authorization") for request in hub.requests if request.host == "hub"} == {
+        "Bearer hf_secret"
+    }
+    assert {request.headers.get("authorization") for request in hub.requests if request.host == "cdn"} == {None}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "says"),
+    [
+        ("http://hub.example.org", "reached over https alone"),
+        ("file:///tmp", "HF_ENDPOINT is no address"),
+        ("hub.example.org", "HF_ENDPOINT is no address"),
+        ("ftp://hub.example.org", "reached over https alone"),
+        ("https://user:secret@hub.example.org", "has a name or a password in it"),
+        ("https://[", "is no address"),
+    ],
+)
+def test_addresses_of_a_hub(
+    endpoint: str, says: str, hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+    with pytest.raises(InputError, match=says) as refused:
+        fetched(NAME)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_hub_that_cannot_be_reached(hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(InputError, match=r"^cannot reach 127\.0\.0\.1:\d+: it takes no connection; with --off"):
+            fetched(NAME)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    with pytest.raises(InputError, match=r"^cannot reach hub\.invalid: "):
+        fetched(NAME)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes a certificate")
+def test_a_certificate_that_nobody_signed(
+    hub: StandIn, fetched: Fetched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, signed = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", signed),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(signed, key)
+    with socket.create_server(("localhost", 0)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                context.wrap_socket(listening.accept()[0], server_side=True)
+
+        threading.Thread(target=serve, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"https://localhost:{listening.getsockname()[1]}")
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        with pytest.raises(InputError, match=r"^cannot reach localhost:\d+: .*CERTIFICATE_VERIFY_FAILED"):
+            fetched(NAME)
+
+
+def test_a_hub_that_says_nothing(hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "CONNECT_S", 0.2)
+    done = threading.Event()
+    hub.hooks.append(lambda handler, path: done.wait(30))
+    with pytest.raises(InputError, match=r"^cannot reach 127\.0\.0\.1:\d+: it did not answer within 0\.2 s"):
+        fetched(NAME)
+    done.set()
+
+
+@pytest.mark.parametrize("where", ["head", "continue", "body", "chunks"])
+def test_a_hub_that_sends_a_byte_now_and_then(
+    where: str, hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte comes in time for a socket's own limit."""
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.3)
+    done = threading.Event()
+
+    def drip(handler: Handler, path: str) -> bool:
+        begin, part = {
+            "head": (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+            "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+            "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
+            "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+        }[where]
+        with contextlib.suppress(OSError):
+            handler.wfile.write(begin)
+            while not done.wait(0.02):
+                handler.wfile.write(part)
+        return True
+
+    hub.hooks.append(drip)
+    with pytest.raises(InputError, match=r"^cannot reach .*: fewer than 20 KiB came in 0\.3 s; with --offline"):
+        fetched(NAME)
+    done.set()
