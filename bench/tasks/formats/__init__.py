@@ -35,6 +35,8 @@ class Format:
         code: what code a model holds that runs while it is opened, so that it needs `--trust`. None for no code, or
             for code that the user named.
         refusal: gives the reason why a folder with the marker cannot be read, or None.
+        careful: whether `examine` can do without what may have ended its process, where `Asked.crashed` says that it
+            was ended.
     """
 
     described: str
@@ -43,6 +45,7 @@ class Format:
     marker: str | None = None
     code: str | None = None
     refusal: Callable[[Path], str | None] = lambda _: None
+    careful: bool = False
 
     def matches(self, path: Path) -> bool:
         """Whether a file has the name, or a folder has the marker, of a model of this format."""
