@@ -19,6 +19,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.graphs import sessions
+from bench.graphs.file.dtypes import type_name
 from bench.graphs.file.newer import narrow_types, restate_ir_version, too_new
 from bench.graphs.file.ports import widen_ports
 from bench.graphs.sessions import newest_ir_version, newest_opset
@@ -329,6 +330,29 @@ def test_a_model_in_bfloat16_is_taken_with_the_reason_of_the_runtime(ports: bool
             "input 'x' is bfloat16: it is fed as float32, cast",
             "output 'y' is bfloat16: it is given as float32",
         ]
+
+
+def test_the_evaluator_of_onnx_is_the_last_that_says_what_is_right(examined: Examined) -> None:
+    """It is no row, for it would take seconds where others take milliseconds."""
+    task, _ = examined(narrow(BFLOAT16))
+    assert runtimes_of() & {"onnx_reference", "onnxruntime_unoptimized"} == set()
+    usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
+    others = [cell.runtime for cell in sweeps.in_place_of(usual)]
+    assert others == ["openvino", "onnx_reference", "onnxruntime_unoptimized"]
+    x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
+    path = task.native_path("onnx")
+    with catalog.runtime("onnx_reference").open(path, task=task, source="onnx", provider="cpu", threads=1) as session:
+        (made,) = session.run({"x": x})
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made, x @ WEIGHT, atol=0.1)
+    assert np.abs(made - x @ WEIGHT).max() > 1e-4, "it rounds to bfloat16"
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
+def test_a_cast_to_eight_bits_is_told_where_the_runtime_lacks_the_product(kind: int, examined: Examined) -> None:
+    _, notes = examined(narrow(kind))
+    (told,) = [note for note in notes if "no run has checked" in note]
+    assert f"it computes in {type_name(kind)}, which few operators of ONNX Runtime take on a processor" in told
 
 
 def test_casts_stand_between_the_graph_and_ports_of_types_that_numpy_lacks() -> None:
