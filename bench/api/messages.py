@@ -18,14 +18,22 @@ FULL_DISK = (
 )
 MOST_CHARACTERS = 4000
 """A longer message is cut before it is searched."""
-PLACE = r"(?:[A-Za-z]:)?[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):\d+"
-"""A file of C++ with its folder and its line. The lengths are bounded, for a search tries them at each character."""
+PLACE = (
+    r"(?<![\w.+\\/'\"`-])(?!//)(?:[A-Za-z]:)?"
+    r"[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):[1-9]\d*"
+)
+"""A file of C++ with its folder and its line. The lengths are bounded, for a search tries them at each character.
+
+It begins a word, so that the last letter of one before a colon is no drive (`failed:/src/model.cc:181`). After a quote
+stands a name of the model's (`'block/state.h:0'`), whose last number may be 0 besides; what begins with two slashes is
+the rest of a URL.
+"""
 THROWN = re.compile(rf"Exception from {PLACE}:\s*")
 CHECK = re.compile(rf"(?P<check>Check '(?:(?!Check ').)*?' failed) at {PLACE}:?\s*(?P<rest>.*)", re.DOTALL)
 ENFORCED = re.compile(rf"{PLACE} (?=[^()]*::[^()]*\()")
 """A place of ONNX Runtime's, before the signature of the function there."""
 ELSEWHERE = re.compile(rf"(?:\bat )?{PLACE}:?\s?")
-NEAR = re.compile(r"\b[\w-]+\.cc:\d+ \w+ (?=[A-Z])")
+NEAR = re.compile(r"(?<![\w.\\/'\"`-])[\w-]+\.cc:[1-9]\d* \w+ (?=[A-Z])")
 """A file of ONNX Runtime's without its folder, a line and a function."""
 BETWEEN = re.compile(r">*::(?:[\w~]+|<[^>]*>)| const\b| (?=\[with )")
 """Parts of a signature between brackets and after them."""
@@ -54,8 +62,13 @@ def without_places(text: str) -> str:
     while (found := CHECK.search(text)) is not None:
         text = text[: found.start()] + (found["rest"] if found["rest"].strip() else found["check"])
     while (found := ENFORCED.search(text)) is not None:
-        text = text[: found.start()] + _after_signature(text[found.end() :])
+        text = _joined(text[: found.start()], _after_signature(text[found.end() :]))
     return ELSEWHERE.sub("", NEAR.sub("", text))
+
+
+def _joined(before: str, after: str) -> str:
+    """Two parts of a message, apart where a colon ends the first."""
+    return f"{before} {after}" if before.endswith(":") and after else before + after
 
 
 def _after_signature(text: str) -> str:

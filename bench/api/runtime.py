@@ -108,6 +108,18 @@ class Runtime(Plugin, abc.ABC):
         return f"it takes numbers alone, and {named[0]!r} holds strings" if named else None
 
     @beside_figures
+    def stands_in_for(self, task: Task) -> bool | None:
+        """Whether it is a way out that a task's model needs, because the usual runtime of its format fails on it.
+
+        Sweeps list such a runtime for no other model. Its outputs are right before those of other packages where the
+        model needs it, and after them where nothing says so.
+
+        Returns:
+            None where it is no way out, but a runtime for every model.
+        """
+        return None
+
+    @beside_figures
     def one_thread_only(self) -> bool:
         """Whether it runs on one thread whatever `threads` says: its cells with more threads are skipped."""
         return False

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.graphs.deferred import np, onnxruntime
+from bench.graphs.deferred import np, onnx, onnxruntime
+
+OLDEST_IR_VERSION, OLDEST_OPSET = 8, 17
+"""Versions that every release reads that the package runs with."""
+MOST_TRIED = 64
+"""Of the versions after these."""
 
 
 def cpu_session(
@@ -56,3 +62,42 @@ def profile_runs(
         for _ in range(num_runs):
             session.run(None, dict(feeds))
         return list(json.loads(Path(session.end_profiling()).read_text()))
+
+
+def runtime_version() -> str:
+    """The version of ONNX Runtime here."""
+    return str(onnxruntime.get_version_string())
+
+
+@functools.cache
+def newest_ir_version() -> int:
+    """The newest version of the ONNX file format that ONNX Runtime reads, found by opening small files."""
+    return _newest(OLDEST_IR_VERSION, lambda version: {"ir_version": version, "opset": OLDEST_OPSET})
+
+
+@functools.cache
+def newest_opset() -> int:
+    """The newest version of ONNX's own operator set that ONNX Runtime reads, found by opening small files."""
+    return _newest(OLDEST_OPSET, lambda version: {"ir_version": OLDEST_IR_VERSION, "opset": version})
+
+
+def _newest(oldest: int, stated: Callable[[int], Mapping[str, int]]) -> int:
+    """The last of the versions, one after the other, that ONNX Runtime opens a file of one node with.
+
+    Args:
+        oldest: one that all releases read.
+        stated: the `ir_version` and the `opset` of the file, by the version that is tried.
+    """
+    helper = onnx.helper
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("x", "y"))
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    for version in range(oldest + 1, oldest + MOST_TRIED):
+        states = stated(version)
+        opsets = [helper.make_opsetid("", states["opset"])]
+        try:
+            cpu_session(
+                helper.make_model(graph, opset_imports=opsets, ir_version=states["ir_version"]).SerializeToString()
+            )
+        except Exception:
+            return version - 1
+    return version

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.api import Task, cache
-from bench.api.cell import RAW
+from bench.api.artifact import Artifact
+from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.shapes import given
 from bench.measure.limits import Limits
@@ -18,6 +21,8 @@ from bench.plugins import catalog
 from bench.tasks import adopt, formats
 
 SUFFIX = ".onnx"
+TORCH = "torch"
+"""The source of models whose framework tells their parameters by name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +72,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
             if reason is None:
                 artifact = prepare.artifact_of(cell, limits, failed)
                 notes = (*adopted.notes, f"{path} is read as its export by {cell.exporter}")
+                notes += _parameters(cell, artifact, limits)
                 tried = {**_shapes(task, dims), **shapes}
                 return GraphFile(
                     path=artifact.path, model=path, exporter=cell.exporter, shapes=tried, dims={}, notes=notes
@@ -82,6 +88,30 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         return GraphFile(path=file, model=path, exporter=name, shapes=tried, dims={}, notes=notes)
     told = "; ".join(dict.fromkeys(reasons)) or "no exporter takes its format"
     raise InputError(f"no ONNX file can be made of {path}: {told}")
+
+
+def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ...]:
+    """A line that explains why an export has more or fewer parameters than the model, from the cache or made now.
+
+    There is none where both have as many, and where the child process that compares them fails.
+    """
+    if cell.source != TORCH:
+        return ()
+    request: dict[str, Any] = {"task": cell.task, "source": cell.source, "artifact": str(artifact.path)}
+    code = provenance.code_digest(operations.parameters_beside_source)
+    key = cache.digest(["parameters", provenance.subject(catalog.task(cell.task)), artifact.sha256, code])
+
+    def make(target: Path) -> dict[str, Any]:
+        ask = functools.partial(ask_once, timeout_s=limits.prepare_s, memory_bytes=limits.memory_bytes)
+        answer: dict[str, Any] = ask(operations.parameters_beside_source, **request)
+        target.write_text(json.dumps(answer))
+        return answer
+
+    try:
+        _, entry = cache.obtain(key, "parameters.json", make)
+    except BenchError:
+        return ()
+    return () if entry["note"] is None else (entry["note"],)
 
 
 def _written(

@@ -74,6 +74,20 @@ def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     }
 
 
+def parameters_beside_source(*, task: str, source: str, artifact: str) -> dict[str, Any]:
+    """Why an exported ONNX file has more or fewer parameters than its PyTorch model, or None: `note`."""
+    import torch
+
+    from bench.graphs.weights import beside_source
+
+    found = catalog.task(task)
+    model = found.build(source, found.weights_path)
+    if not isinstance(model, torch.nn.Module):
+        return {"note": None}
+    arrays = {name: value.detach().float().numpy() for name, value in model.named_parameters()}
+    return {"note": beside_source.told(arrays, beside_source.arrays_of_onnx(Path(artifact)), framework="PyTorch")}
+
+
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
     """Write the inputs of a split to a file for the measured workers, so that they do not load a dataset."""
     samples = catalog.task(task).samples(split)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ def prepared(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> P
 def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> Artifact:
     """The artifact that a cell runs, from the cache or made now, with every step before it.
 
-    Its `note`, if any, is the notes of all steps, each after the name of its step.
+    Its `note`, if any, is the notes of all steps, each after the name of its step. One of them is that a step which
+    stores numbers in fewer bits made the file larger, as it does of models of few weights.
 
     Raises:
         ArtifactError: a step failed; the message names it.
@@ -67,8 +69,20 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
     steps = steps_of(cell, limits, failed)
     names = (cell.exporter, *cell.chain)
     notes = [f"{name}: {made.info['note']}" for name, made in zip(names, steps, strict=True) if "note" in made.info]
+    changes = zip(cell.chain, itertools.pairwise(steps), strict=True)
+    notes += [f"{name}: {told}" for name, (before, after) in changes if (told := _told_if_grown(name, before, after))]
     last = steps[-1]
     return dataclasses.replace(last, info={**last.info, "note": "; ".join(notes)}) if notes else last
+
+
+def _told_if_grown(variant: str, before: Artifact, after: Artifact) -> str | None:
+    """A sentence about a variant of fewer bits whose file is larger than the file before it; None for any other."""
+    if not catalog.variant(variant).variant.lossy or after.size_bytes <= before.size_bytes:
+        return None
+    return (
+        f"its file is larger than the file before it, {after.size_bytes:,} B of {before.size_bytes:,} B: it adds more "
+        "operators and scales than its narrower numbers save"
+    )
 
 
 def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> list[Artifact]:

@@ -7,9 +7,12 @@ from msgspec.structs import replace
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.fidelity import SAME_DB, FidelityTask
-from bench.pipeline import quality
+from bench.pipeline import provenance, quality
 from bench.plugins import catalog
-from bench.records.lines import Quality
+from bench.records.lines import Failure, Quality
+
+REFUSES = ("error", "exit", "signal")
+"""How a worker fails whose runtime cannot run a model, and has time and memory enough: see `ChildError.kind`."""
 
 
 def told(judged: Quality, cell: Cell, reference: Cell, in_place_of: Cell | None) -> Quality:
@@ -24,9 +27,32 @@ def told(judged: Quality, cell: Cell, reference: Cell, in_place_of: Cell | None)
     task = catalog.task(cell.task)
     hints = [*getattr(task, "unsettled", ())]
     if in_place_of is not None and cell != reference:
-        usual = in_place_of.runtime
-        hints.append(f"{usual} cannot run the model as it is, so outputs are held against {reference.runtime}'s")
+        hints.append(
+            f"{named(in_place_of)} cannot run the model as it is, so outputs are held against those of "
+            f"{named(reference)}"
+        )
     return quality.hinted(beside_signal(judged, task), hints)
+
+
+def failed(failure: Failure, cell: Cell, reference: Cell, in_place_of: Cell | None) -> Failure:
+    """The failure of a cell; where another runtime runs the same file, it says whose failure it is.
+
+    Args:
+        failure: the failure.
+        cell: the cell.
+        reference: the cell whose outputs are right.
+        in_place_of: see `bench.pipeline.verify.Reference`.
+    """
+    if in_place_of is None or failure.how not in REFUSES or cell.artifact_path != reference.artifact_path:
+        return failure
+    return replace(failure, reason=f"{named(cell)} fails on a file that {named(reference)} runs: {failure.reason}")
+
+
+def named(cell: Cell) -> str:
+    """The runtime of a cell with the version of its first package, such as `ONNX Runtime 1.31.1`."""
+    runtime, versions = catalog.runtime(cell.runtime), provenance.versions_run(cell)
+    found = (version for name, version in versions.items() if name != "python" and version)
+    return " ".join(filter(None, (runtime.title or runtime.name, next(found, ""))))
 
 
 def beside_signal(judged: Quality, task: Task) -> Quality:

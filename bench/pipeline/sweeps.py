@@ -251,6 +251,7 @@ def cells_of(
     batches: Sequence[int] = (1,),
     threads: Sequence[int] = (1,),
     exporters: Mapping[str, Exporter] | None = None,
+    with_ways_out: bool = False,
 ) -> list[Cell]:
     """All cells of some tasks whose parts fit together.
 
@@ -260,6 +261,7 @@ def cells_of(
         batches: numbers of samples in an inference.
         threads: numbers of threads.
         exporters: by name; None for all exporters.
+        with_ways_out: whether to list runtimes that are ways out for other models: see `Runtime.stands_in_for`.
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
@@ -278,6 +280,7 @@ def cells_of(
                 for name, runtime in runtimes.items()
                 if format_ in runtime.formats
                 and (runtime.generates if sized.is_generating(task_name) else runtime.scores)
+                and (with_ways_out or runtime.stands_in_for(catalog.task(task_name)) is not False)
             ]
             cells += [
                 Cell(**parts, variant=variant, runtime=opener, provider=provider, batch=batch, threads=num_threads)
@@ -395,15 +398,23 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
     return [cell for cell in cells if _is_usual(cell)]
 
 
-def on_other_packages(baseline: Cell) -> list[Cell]:
-    """A baseline's model as it is on runtimes of other packages, each with its first provider."""
+def in_place_of(baseline: Cell) -> list[Cell]:
+    """A baseline's model as it is on runtimes that may run it where the baseline's own fails, with the first providers.
+
+    The ways out that the model is said to need come first, then runtimes of other packages, then other ways out.
+    """
     native = {"native": catalog.exporter("native")}
     sizes = {"batches": (baseline.batch,), "threads": (baseline.threads,)}
-    cells = cells_of((baseline.task,), variants=(RAW,), exporters=native, **sizes)
-    requires = catalog.runtime(baseline.runtime).requires
+    cells = cells_of((baseline.task,), variants=(RAW,), exporters=native, with_ways_out=True, **sizes)
+    task, requires = catalog.task(baseline.task), catalog.runtime(baseline.runtime).requires
+    ranks = {True: 0, None: 1, False: 2}
+
+    def rank(cell: Cell) -> int:
+        return ranks[catalog.runtime(cell.runtime).stands_in_for(task)]
 
     def is_other(cell: Cell) -> bool:
         runtime = catalog.runtime(cell.runtime)
-        return runtime.requires != requires and cell.provider == runtime.providers()[0]
+        differs = runtime.requires != requires or rank(cell) != ranks[None]
+        return differs and cell.source == baseline.source and cell.provider == runtime.providers()[0]
 
-    return [cell for cell in cells if cell.source == baseline.source and is_other(cell)]
+    return sorted(filter(is_other, cells), key=rank)

@@ -26,8 +26,6 @@ from bench.pipeline.looks import Until
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 
-REFUSES = ("error", "exit", "signal")
-"""How a worker fails whose runtime cannot run a model, and has time and memory enough: see `ChildError.kind`."""
 INSPECTED = ("placement", "warning", "precision")
 """Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
 
@@ -64,7 +62,8 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
     """The plain native cell of the first source whose packages are here, at batch 1 and one thread.
 
     Where its runtime refuses the model or crashes, as one without a kernel that the model needs, it is the same cell on
-    the first runtime of other packages that runs it: then the cells fail that cannot run the model, and no others.
+    the first other runtime that runs it, see `sweeps.in_place_of`: then the cells fail that cannot run the model, and
+    no others.
 
     Raises:
         ArtifactError: there is no such cell, or it does not run.
@@ -80,9 +79,9 @@ def reference_of(task: Task, limits: Limits, failed: prepare.FailedSteps | None 
     try:
         return _reference(cell, artifact, limits)
     except ArtifactError as error:
-        if not isinstance(error.__cause__, ChildError) or error.__cause__.kind not in REFUSES:
+        if not isinstance(error.__cause__, ChildError) or error.__cause__.kind not in remarks.REFUSES:
             raise
-        for other in sweeps.on_other_packages(cell):
+        for other in sweeps.in_place_of(cell):
             if catalog.skip_reason(other) is None:
                 with contextlib.suppress(BenchError):
                     return dataclasses.replace(_reference(other, artifact, limits), in_place_of=cell)
@@ -193,7 +192,9 @@ def verified(
                     if whole is None and outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Judged(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
-                found.append(Failure.of("verify", error))
+                found.append(
+                    remarks.failed(Failure.of("verify", error), value.cell, reference.cell, reference.in_place_of)
+                )
                 continue
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judges[0]}
             counted = {"reference_params": reference.quality.num_params}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import re
 import shutil
@@ -178,26 +179,35 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:
     """Examine the model in a child process: nothing of it is parsed in this one.
 
+    Where a package crashes, the model is examined once more without it, if its format can.
+
     Raises:
         InputError: the child refuses the model or fails; the message says why.
     """
+    ask: Callable[..., dict[str, Any]] = functools.partial(
+        ask_once,
+        examine.examine,
+        timeout_s=limits.prepare_s,
+        memory_bytes=limits.memory_bytes,
+        module=module,
+        path=str(path),
+        folder=str(folder),
+        data=str(options.dataset.absolute()) if options.dataset else None,
+        dims=options.dims,
+        shapes=options.shapes,
+        trust=options.trust,
+        metric=options.metric,
+        output=options.output,
+        try_s=TRYING * limits.prepare_s,
+    )
     try:
-        return ask_once(
-            examine.examine,
-            timeout_s=limits.prepare_s,
-            memory_bytes=limits.memory_bytes,
-            module=module,
-            path=str(path),
-            folder=str(folder),
-            data=str(options.dataset.absolute()) if options.dataset else None,
-            dims=options.dims,
-            shapes=options.shapes,
-            trust=options.trust,
-            metric=options.metric,
-            output=options.output,
-            try_s=TRYING * limits.prepare_s,
-        )
+        return ask()
     except ChildError as error:
+        if error.kind == "signal" and formats.known()[module].careful:
+            shutil.rmtree(folder)
+            folder.mkdir()
+            with contextlib.suppress(ChildError):
+                return ask(crashed=error.reason)
         raise _explained(error, path, options.dataset) from error
 
 

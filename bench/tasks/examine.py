@@ -54,6 +54,7 @@ def examine(
     trust: bool,
     metric: str | None = None,
     output: str | None = None,
+    crashed: str | None = None,
     try_s: float = math.inf,
 ) -> dict[str, Any]:
     """Write `task.py` and the files beside it.
@@ -68,7 +69,7 @@ def examine(
         trust: whether code that the model holds may run.
         metric: the metric that `--metric` names, or None.
         output: the output to judge that `--output` names, or None.
-        try_s: see `Asked`.
+        crashed, try_s: see `Asked`.
 
     Returns:
         `weights` (the weights file's name), `guessed` (sizes by dimension that the user did not give) and `notes`
@@ -83,7 +84,8 @@ def examine(
     _check_installed(kind)
     with explained(f"the data set {data} cannot be read"):
         arrays, targets = dataset.read(place) if place else (None, None)
-    asked = Asked(dims=given.dims_from(dims), shapes=given.shapes_from(shapes), trust=trust, arrays=arrays, try_s=try_s)
+    sizes: dict[str, Any] = {"dims": given.dims_from(dims), "shapes": given.shapes_from(shapes)}
+    asked = Asked(**sizes, trust=trust, arrays=arrays, crashed=crashed, try_s=try_s)
     with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
         found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights

@@ -59,8 +59,22 @@ RESHAPE = "The input tensor cannot be reshaped to the requested shape. Input sha
             "num_input_elements != num_output_elements (16 != 20)Node number 3 (RESHAPE) failed to prepare.",
         ),
         ("It failed at D:\\a\\core\\graph.cc:12: no such node", "It failed no such node"),
+        (
+            "Load model from own.onnx failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:181 onnxruntime::Model::"
+            "Model(ModelProto&&, const onnxruntime::PathString&, const IOnnxRuntimeOpSchemaRegistryList*, const "
+            "onnxruntime::logging::Logger&, const onnxruntime::ModelOptions&) Unsupported model IR version: 20, max "
+            "supported IR version: 13",
+            "Load model from own.onnx failed: Unsupported model IR version: 20, max supported IR version: 13",
+        ),
+        ("bad node:/onnxruntime_src/core/graph.cc:12: no such node", "bad node:no such node"),
+        ("code:src/core/graph.cc:12 is 3:4", "code:is 3:4"),
+        ("failed:D:\\a\\_work\\1\\s\\core\\graph.cc:12: no such node", "failed:no such node"),
+        ("failed (C:/b/core/graph.cc:7) for D:\\models\\own.onnx", "failed () for D:\\models\\own.onnx"),
     ],
-    ids=["openvino", "nested", "condition", "signature", "template", "bare file", "cut short", "litert", "windows"],
+    ids=[
+        *("openvino", "nested", "condition", "signature", "template", "bare file", "cut short", "litert", "windows"),
+        *("word before a signature", "word before a place", "word before a folder", "word before a drive", "drives"),
+    ],
 )
 def test_places_in_sources_go(message: str, left: str) -> None:
     assert " ".join(without_places(message).split()) == left.strip()
@@ -74,6 +88,14 @@ def test_places_in_sources_go(message: str, left: str) -> None:
         "X(-1) is not a registered function/op",
         "Load model from /tmp/model.onnx failed: Type Error: Type (tensor(int64)) of output arg (most) of node (max)",
         "Check 'shapes' failed: own.onnx",
+        "Load model from D:\\models\\own.onnx failed: it is empty",
+        "the ratio 3:4 of e:5 is none of 1/2:3",
+        "Node input 'block/state.h:0' is not a graph input",
+        'no "cell/while.h:1" in the graph',
+        "block/state.h:0 has another shape",
+        "see https://example.org/core/graph.cc:12 for it",
+        "see file:///models/own.onnx:3 for it",
+        "e:/models/mine.py:12: no such layer",
     ],
 )
 def test_other_texts_stay(message: str) -> None:

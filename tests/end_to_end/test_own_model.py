@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -189,6 +190,42 @@ def test_operator_that_the_runtime_does_not_have(cells: list[str], run: Run) -> 
     for row in rows:
         assert row["status"] == "failed"
         assert "mine:Unheard(-1) is not a registered function/op" in row["reason"]
+
+
+@pytest.mark.thorough
+def test_file_that_optimizations_of_the_runtime_break(run: Run) -> None:
+    """Its own rows fail, and no others: without its optimizations it is the reference, and it runs another copy."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["same"], to=FLOAT),
+        helper.make_node("Div", ["one", "std"], ["inverse"]),
+        helper.make_node("Mul", ["same", "inverse"], ["y"]),
+    ]
+    weights = {"one": np.float32(1), "std": np.linspace(0.5, 2, 8, dtype=np.float32)}
+    model = make_model({"x": (FLOAT, ["batch", 8])}, {"y": (FLOAT, ["batch", 8])}, nodes, weights)
+    raw = "onnx/native/raw/{}/cpu/b1t1"
+    names = ("onnxruntime", "onnxruntime_unoptimized", "openvino")
+    rows = run(model, *map(raw.format, names), CELLS[3])
+    found = {(row["variant"], row["runtime"]): row for row in rows}
+    failed = found["raw", "onnxruntime"]
+    assert failed["status"] == "failed"
+    said = f"ONNX Runtime {onnxruntime.__version__} fails on a file that unoptimized ONNX Runtime"
+    assert failed["reason"].startswith(said)
+    for key in (("raw", "onnxruntime_unoptimized"), ("raw", "openvino"), ("onnxsim", "onnxruntime")):
+        assert found[key]["status"] == "ok", found[key]["reason"]
+        assert found[key]["fidelity"] in ("exact", "close")
+
+
+@pytest.mark.thorough
+def test_file_of_a_newer_format_than_the_runtime_reads(run: Run) -> None:
+    model = make_model(
+        {"x": (FLOAT, ["batch", 8])}, {"y": (FLOAT, ["batch", 8])}, [helper.make_node("Relu", ["x"], ["y"])], {}
+    )
+    model.ir_version = 99
+    rows = run(model, CELLS[0], CELLS[0].replace("onnx/", "as_is/", 1))
+    found = {row["source"]: row for row in rows}
+    assert (found["onnx"]["status"], found["onnx"]["fidelity"]) == ("ok", "exact")
+    assert found["as_is"]["status"] == "failed"
+    assert "failed: Unsupported model IR version: 99, max supported" in found["as_is"]["reason"]
 
 
 @pytest.mark.thorough

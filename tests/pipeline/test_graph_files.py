@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -106,6 +107,46 @@ def test_openvino_file_is_read_as_its_operations_at_the_sizes_that_are_asked_for
     assert (found.macs, found.num_params) == (3 * 4 * 7, 12)
     again = graph_files.of_model(tmp_path / "product.xml", Options(shapes=("x=1x4x9",)), LIMITS)
     assert profile(again.path).macs == 3 * 4 * 9
+
+
+MODULE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(6, 4)
+        self.second = torch.nn.Linear(6, 4)
+        self.second.weight = self.first.weight
+        self.never = torch.nn.Linear(10, 3)
+
+    def forward(self, x):
+        return self.first(x) + self.second(x * 2)
+
+def build():
+    return Model()
+
+def example_inputs():
+    return {"x": torch.ones(2, 6)}
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="it needs PyTorch")
+def test_an_export_tells_which_parameters_of_pytorch_it_lacks(plugin_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODULE)
+    limits = Limits.of(step_s=300, memory_bytes=None)
+    file = graph_files.of_model(path, Options(), limits)
+    told = f"{path} is read as its export by {file.exporter}"
+    assert file.notes[-2:] == (
+        told,
+        "PyTorch counts 65 parameters, and the file has 32: 33 are not in the file (never.weight, never.bias)",
+    )
+    assert profile(file.path).num_params == 32
+    path.write_text(MODULE.replace("self.never = torch.nn.Linear(10, 3)", ""))
+    file = graph_files.of_model(path, Options(), limits)
+    assert file.notes[-1] == told, "as many"
 
 
 @pytest.mark.parametrize(

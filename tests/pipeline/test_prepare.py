@@ -100,6 +100,44 @@ def test_notes_of_all_steps_are_those_of_the_cell() -> None:
     assert make("rounds-double").info.get("note") is None
 
 
+PADDED = """
+import json
+from bench.api import Variant
+
+class Padded(Variant):
+    formats = ("null",)
+    options = ("more", "as_much", "less")
+    lossy = {lossy}
+
+    def apply(self, source, target, *, option, task):
+        spaces = {{"more": 3, "as_much": 0, "less": -1}}[option]
+        text = json.dumps(json.loads(source.read_text()))
+        target.write_text(text.replace(" ", "", 1) if spaces < 0 else text + " " * spaces)
+        return {{}}
+"""
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("variant", "told"),
+    [
+        (
+            "narrow-more",
+            "narrow-more: its file is larger than the file before it, 30 B of 27 B: it adds more operators",
+        ),
+        ("narrow-less+narrow-more", "narrow-more: its file is larger than the file before it, 30 B of 26 B: it adds"),
+        ("narrow-as_much", None),
+        ("narrow-less", None),
+        ("exact-more", None),
+    ],
+)
+def test_a_file_of_fewer_bits_that_is_larger_is_told(variant: str, told: str | None, toy: Path) -> None:
+    for name, lossy in (("narrow", True), ("exact", False)):
+        (toy.parents[1] / "variants" / f"{name}.py").write_text(PADDED.format(lossy=lossy))
+    note = make(variant).info.get("note")
+    assert note is None if told is None else str(note).startswith(told), note
+
+
 @pytest.mark.usefixtures("toy")
 def test_chain_is_applied_in_order_and_each_step_made_once(asked: list[str]) -> None:
     artifact = make("rounds-double+rounds-double")

@@ -163,6 +163,32 @@ def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -
     assert sweeps.select(["toy/*"], None) == before
 
 
+@pytest.mark.parametrize(("answer", "is_listed"), [("None", True), ("True", True), ("False", False)])
+def test_a_way_out_is_listed_for_the_models_that_need_it(answer: str, is_listed: bool, plugin_folder: Path) -> None:
+    method = f"    def stands_in_for(self, task):\n        return {answer}\n\n    def providers("
+    (plugin_folder / "runtimes" / "twin.py").write_text(
+        RUNTIME.format(requires=()).replace("    def providers(", method)
+    )
+    catalog.forget()
+    found = {cell.runtime for cell in sweeps.cells_of(("toy",), variants=("raw",))}
+    assert found == ({"null", "twin"} if is_listed else {"null"})
+    others = [cell.runtime for cell in sweeps.in_place_of(Cell.from_path(BASELINE))]
+    assert others == ([] if answer == "None" else ["twin"]), "another runtime of the same packages fails alike"
+
+
+@pytest.mark.parametrize(("answer", "order"), [("True", ["twin", "other"]), ("False", ["other", "twin"])])
+def test_the_way_out_that_a_model_needs_comes_before_runtimes_of_other_packages(
+    answer: str, order: list[str], plugin_folder: Path
+) -> None:
+    method = f"    def stands_in_for(self, task):\n        return {answer}\n\n    def providers("
+    (plugin_folder / "runtimes" / "twin.py").write_text(
+        RUNTIME.format(requires=()).replace("    def providers(", method)
+    )
+    (plugin_folder / "runtimes" / "other.py").write_text(RUNTIME.format(requires=("numpy",)))
+    catalog.forget()
+    assert [cell.runtime for cell in sweeps.in_place_of(Cell.from_path(BASELINE))] == order
+
+
 def test_full_sweep_has_each_choice_once(plugin_folder: Path) -> None:
     shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
     options = VARIANT.format(format="null").replace("    formats", '    options = ("slow", "fast")\n    formats')

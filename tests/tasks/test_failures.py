@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.api.errors import ArtifactError, InputError
-from bench.tasks.failures import LONGEST, explained, refused
+from bench.tasks.failures import LONGEST, explained, one_line, refused
 
 
 def test_advice_survives_a_long_error() -> None:
@@ -14,7 +14,19 @@ def test_advice_survives_a_long_error() -> None:
 
     assert len(str(raised.value)) == LONGEST
     assert str(raised.value).startswith("it does not run: ValueError: mismatch mismatch ")
-    assert str(raised.value).endswith("...; write a Python file")
+    assert str(raised.value).endswith(" mismatch; write a Python file")
+
+
+@pytest.mark.parametrize("quoted", [400, 10_000])
+@pytest.mark.parametrize("longest", [60, 61, 200])
+def test_a_long_error_keeps_both_its_ends(longest: int, quoted: int) -> None:
+    """Keras quotes the configuration of the layer, and OpenVINO the call that failed, before what went wrong."""
+    message = f"Error when deserializing class 'Dense' {'x' * quoted} Exception encountered: no such argument 'gain'"
+    text = one_line(TypeError(message), longest)
+    assert len(text) == len("TypeError: ") + longest
+    assert text.startswith("TypeError: Error when deserializing")
+    assert text.endswith(" no such argument 'gain'")
+    assert " ... " in text
 
 
 def test_an_error_that_fits_is_whole() -> None:

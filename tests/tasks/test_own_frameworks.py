@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -351,6 +352,60 @@ def test_a_class_that_is_not_keras_s_is_named_with_the_way_out(
         InputError, match=r"it needs LambdaScale, which is not Keras's own .*; write a Python file that"
     ):
         examined("keras", path)
+
+
+def test_a_function_that_is_not_keras_s_is_named_with_the_way_out(examined: Examined, tmp_path: Path) -> None:
+    import keras
+
+    @keras.saving.register_keras_serializable(package="test_frameworks")
+    def steep(values: Any) -> Any:
+        return values * 2
+
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation=steep)]).save(path)
+    registered = keras.saving.get_custom_objects()
+    kept = registered.pop("test_frameworks>steep")
+    try:
+        with pytest.raises(
+            InputError, match=r"it needs .*steep, which is not Keras's own .*; write a Python file that"
+        ):
+            examined("keras", path)
+    finally:
+        registered["test_frameworks>steep"] = kept
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (
+            '"module": "keras.layers", "class_name": "Dense"',
+            '"module": "keras_hub.layers", "class_name": "Mixer"',
+            r"it needs Mixer of keras_hub, not installed; pip install keras-hub",
+        ),
+        (
+            '"units": 3',
+            '"units": 3, "gain_of_later_versions": 1.5',
+            r"Keras cannot load it: .*'gain_of_later_versions'",
+        ),
+        ('"units": 3', '"units": -3', r"Keras cannot load it: .*positive integer.*-3"),
+    ],
+    ids=["a package", "an argument", "a value"],
+)
+def test_what_keras_says_last_is_kept(before: str, after: str, says: str, examined: Examined, tmp_path: Path) -> None:
+    """Its messages quote the whole configuration of the layer before they tell what is wrong with it."""
+    import keras
+
+    path, changed = tmp_path / "plain.keras", tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="head")]).save(path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "config.json":
+                assert before in content.decode()
+                content = content.decode().replace(before, after).encode()
+            new.writestr(name, content)
+    with pytest.raises(InputError, match=says):
+        examined("keras", changed)
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,6 @@ def with_sequence() -> onnx.ModelProto:
             relu(["batch", 8], kind=TensorProto.COMPLEX64),
             "input 'x' holds complex64; only real numbers, bools and strings",
         ),
-        (relu(["batch", 8], kind=TensorProto.BFLOAT16), "input 'x' holds bfloat16"),
         (with_sequence(), r"output 'y' is not a tensor \(sequence\)"),
         (without_outputs(), "it has no outputs"),
         (make_model([], [("y", FLOAT, [1])], [helper.make_node("RandomNormal", [], ["y"], shape=[1])]), "no inputs"),

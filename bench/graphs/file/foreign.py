@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from bench.api import UNKNOWN
 from bench.api.arrays import STRING
@@ -14,12 +14,14 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file.digest import fed_inputs, inferred_outputs
 from bench.graphs.file.dtypes import is_number, type_name
 from bench.graphs.file.lazy import read
+from bench.graphs.file.ports import widen_ports
 from bench.graphs.file.replace import replace_all
 from bench.graphs.file.sizes import stated_size
-from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.text import value_type
 
 Shape = tuple[int | str | None, ...]
+Mend: TypeAlias = "Callable[[onnx.ModelProto], str | None]"
+"""Changes a model in place, and returns a sentence that says what; None where there was nothing to change."""
 
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
 IMAGE_SIDE = 224
@@ -31,47 +33,49 @@ def inspect(path: Path) -> dict[str, Any]:
 
     Returns:
         `inputs` and `outputs` (fields of a `TensorSpec`), `data` (paths of its external data) and `rewritten` (a line
-        for each output that is no tensor, and that `write` therefore leaves out or replaces).
+        for each output that is no tensor, and for each input and output of a type that NumPy lacks, which `write`
+        therefore leaves out, replaces or casts).
 
     Raises:
         InputError: the file is no model, cannot be fed and compared, or needs a file outside its folder.
     """
     stored = read(path)
-    rewritten = keep_tensors(stored.model)
+    rewritten = [*keep_tensors(stored.model), *widen_ports(stored.model)]
     data = [str(file) for file in stored.data_files()]
     inputs, outputs = _interface(stored.model)
     return {"inputs": inputs, "outputs": outputs, "data": data, "rewritten": rewritten}
 
 
-def write(path: Path, target: Path, *, mend: bool = False, ranks: Mapping[str, int] = {}) -> str | None:
-    """Write a model with all its external data as one file, whose outputs are tensors alone.
+def write(path: Path, target: Path, *, mends: Iterable[Mend] = (), ranks: Mapping[str, int] = {}) -> str | None:
+    """Write a model with all its external data as one file, whose outputs are tensors of numbers that NumPy has.
 
     Args:
-        mend: whether to drop what the file states wrongly, see `drop_stale`.
+        mends: changes of what the file states wrongly, in their order.
         ranks: the number of axes of outputs whose sizes are left open instead of what the file states, by name.
 
     Returns:
-        A sentence that says what was mended; None if there was nothing to mend.
+        What was mended, a sentence each; None if there was nothing to mend.
 
     Raises:
         InputError: as `inspect`; or the model is too large for one file.
     """
     stored = read(path)
     keep_tensors(stored.model)
+    widen_ports(stored.model)
     size_bytes = stored.model.ByteSize() + stored.data_bytes(stored.model)
     if size_bytes > LARGEST_BYTES:
         raise InputError(
             f"with its external data it has {size_bytes / 2**30:.1f} GiB; a model is measured as one ONNX file, which "
             "holds 2 GiB at most (`bench profile` and `bench graph` take it as it is)"
         )
-    mended = drop_stale(stored.model) if mend else None
+    mended = [told for mend in mends if (told := mend(stored.model))]
     for value in stored.model.graph.output:
         if value.name in ranks:
             value.type.tensor_type.shape.SetInParent()
             replace_all(value.type.tensor_type.shape.dim, [onnx.TensorShapeProto.Dimension()] * ranks[value.name])
     stored.embed(stored.model)
     target.write_bytes(stored.model.SerializeToString())
-    return mended
+    return "; ".join(mended) or None
 
 
 def keep_tensors(model: onnx.ModelProto) -> list[str]:

@@ -17,7 +17,7 @@ from bench.graphs.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
-from bench.plugins.engines.onnxruntime.static import Feeds, read_inside
+from bench.plugins.engines.onnxruntime.static import Feeds, in_one_scale, read_inside
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "minmax": ("MinMax", {}),
@@ -36,6 +36,8 @@ loses a fifth of its accuracy."""
 
 class Int8Static(Variant):
     """QDQ with unsigned activations and signed weights, one scale for each channel of a weight, or one for all of it.
+
+    A transposed convolution in groups with a bias has one scale in any case, see `in_one_scale`.
 
     The last product before each output stays in float32, since no later operator evens out its rounding. In ESPCN it
     has a twentieth of the multiplications, and would cause half of the loss.
@@ -67,6 +69,7 @@ class Int8Static(Variant):
                 node.name = node.output[0]  # nodes to leave out are given by name, and some have no name
             onnx.save(model, prepared)
             before = floats_of(model)
+            some = in_one_scale(model, QuantType.QInt8) if per == CHANNEL else {}
             with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
                 quantize_static(
                     prepared,
@@ -79,7 +82,7 @@ class Int8Static(Variant):
                     weight_type=QuantType.QInt8,
                     nodes_to_exclude=[*last_products(model), *read_inside(model)],
                     calibrate_method=CalibrationMethod[name],
-                    extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings},
+                    extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings, **some},
                 )
             model = onnx.load(quantized)
         kinds = f"{', '.join(OPERATORS)}, of the main graph, but for the last product's"

@@ -33,7 +33,7 @@ from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing
 from bench.plugins.engines.onnxruntime.grams import grams
-from bench.plugins.engines.onnxruntime.static import Feeds
+from bench.plugins.engines.onnxruntime.static import Feeds, in_one_scale
 
 BLOCKED = {
     mixing.BLOCKS: (4, BLOCK_SIZE, True),
@@ -129,7 +129,7 @@ def _static(
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             calibrate_method=CalibrationMethod.MinMax,
-            extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1},
+            extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **in_one_scale(model, QuantType.QInt8)},
         )
     return onnx.load(folder / "static.onnx")
 

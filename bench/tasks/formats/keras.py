@@ -19,6 +19,10 @@ UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
 """Words by which Keras's error about a Lambda layer is known."""
 NOT_FOUND = re.compile(r"Could not locate \w+ '([^']+)'")
 """How Keras says that it does not have a class or a function that a file names; other errors quote it, too."""
+NOT_INSTALLED = re.compile(
+    r"Could not deserialize \w+ '([^']+)' because its parent module (\w+)[\w.]* cannot be imported"
+)
+"""How Keras says that a class is of a package that it would import, but that is not there."""
 
 
 class KerasTask(TensorFlowTask):
@@ -60,6 +64,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     try:
         model = opened(folder / "model.keras", trust=asked.trust)
     except InputError as error:
+        if missing := NOT_INSTALLED.search(str(error.__cause__)):
+            package = missing[2].replace("_", "-")
+            raise InputError(f"it needs {missing[1]} of {missing[2]}, not installed; pip install {package}") from error
         if missing := NOT_FOUND.search(str(error.__cause__)):
             raise InputError(
                 f"it needs {missing[1]}, which is not Keras's own and is not in the file; write a Python file that "

@@ -18,12 +18,15 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import Domain, without_objects
-from bench.graphs.deferred import np, onnxruntime
+from bench.graphs.deferred import np, onnx, onnxruntime
 from bench.graphs.file import foreign, lazy, training
 from bench.graphs.file.domains import domains
+from bench.graphs.file.foreign import Mend
+from bench.graphs.file.newer import narrow_types, restate_ir_version, too_new
 from bench.graphs.file.sizes import stated_size
+from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.words import words
-from bench.graphs.sessions import cpu_session
+from bench.graphs.sessions import cpu_session, runtime_version
 from bench.graphs.shapes import fitting
 from bench.graphs.shapes.fitting import Proposal
 from bench.graphs.shapes.given import tell_fitted
@@ -59,8 +62,10 @@ def mentions(path: Path) -> set[str]:
     return found
 
 
-FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions)
+FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, careful=True)
 AS_IS = "as_is"
+MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, drop_stale))
+"""Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""
 
 
 class OnnxTask(OwnTask):
@@ -83,8 +88,9 @@ class OnnxTask(OwnTask):
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Embed the external data of the file, and run it to learn the sizes and outputs that it leaves open.
 
-    A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. A
-    model that does not run here is taken as it states itself, with a note: another runtime may run it.
+    A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. One
+    that ONNX Runtime's own optimizations break is run without them, and the task says so. A model that does not run
+    here is taken as it states itself, with a note: another runtime may run it.
 
     Raises:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's.
@@ -94,24 +100,44 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         model = folder / OnnxTask.weights
         foreign.write(path, model)
     notes = list(told["rewritten"])
-    session = _opened(model)
-    if isinstance(session, str) and (mended := _mended(model, folder)):
+    session = asked.crashed or _opened(model)
+    if isinstance(session, str) and not asked.crashed and (mended := _mended(model, folder)):
         notes.append(f"ONNX Runtime refuses the file as it is ({session}); measured is a mended copy: {mended}")
         session, told = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
+    weights = folder / OnnxTask.weights if mended else model
+    refused = session if isinstance(session, str) else None
+    if refused:
+        session = _opened(weights, optimized=False)
     inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     given = sizes.given_sizes(inputs, asked)
     likely: Mapping[str, int] = next(sizes.guesses(inputs, given))
-    stored = lazy.read(folder / OnnxTask.weights if mended else model)
+    stored = lazy.read(weights)
     limits: dict[str, Domain] = {**domains(stored), **words(stored)}
     proposed = _fitting(stored, likely, given)
     chosen: Mapping[str, int] = proposed[0].sizes if proposed else likely
+    trying = _Trying(
+        inputs=inputs,
+        stated=outputs,
+        given=given,
+        asked=asked,
+        first=tuple(proposal.sizes for proposal in proposed),
+        limits=limits,
+        deadline_s=time.monotonic() + asked.try_s,
+    )
     try:
-        first = [proposal.sizes for proposal in proposed]
-        chosen, outputs, doubts, seen = _tried(session, inputs, outputs, given, asked, first, limits)
-        notes += doubts
+        if isinstance(session, str):
+            raise sizes.NothingRunsError(_not_opened(session, stored.model))
+        try:
+            tried = trying.sizes_of(session)
+        except sizes.NothingRunsError as error:
+            if refused or (plain := trying.without_optimizations(weights)) is None:
+                raise
+            (session, tried), refused = plain, str(error)
+        chosen, outputs = tried.sizes, tried.outputs
+        notes += tried.doubts
         stated = {value.name for value in lazy.read(path).model.graph.output}  # the others are ours
-        if wrong := _wrongly_stated(stored, [spec for spec in seen if spec.name in stated]):
-            _reopen(folder / OnnxTask.weights if mended else model, folder, outputs, wrong)
+        if wrong := _wrongly_stated(stored, [spec for spec in tried.seen if spec.name in stated]):
+            _reopen(weights, folder, outputs, wrong)
             notes += [f"{line}; measured is a copy that leaves its sizes open" for line in wrong.values()]
     except sizes.NothingRunsError as error:
         notes.append(f"no run has checked the sizes of its inputs: {error}")
@@ -121,6 +147,12 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
     if mended:
         attributes["sources"] = ("onnx", AS_IS)
+    if refused and not isinstance(session, str):
+        attributes["unoptimized"] = True
+        notes.append(
+            f"the graph optimizations of ONNX Runtime {runtime_version()} break the model ({refused}), which it opens "
+            "without them: it is measured so, too, and outputs are held against those"
+        )
     run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, asked)
     found = interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
     return found.telling(training.of_onnx(stored.model))
@@ -133,11 +165,11 @@ def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str,
     return list(fitting.proposals(fitting.requirements(stored), likely, given))
 
 
-def _opened(path: Path) -> onnxruntime.InferenceSession | str:
+def _opened(path: Path, *, optimized: bool = True) -> onnxruntime.InferenceSession | str:
     """A session of a model, or why ONNX Runtime cannot open it."""
     onnxruntime.set_default_logger_severity(4)
     try:
-        return cpu_session(path, optimized=True)
+        return cpu_session(path, optimized=optimized)
     except Exception as error:
         return one_line(error)
 
@@ -149,13 +181,20 @@ def _mended(model: Path, folder: Path) -> str | None:
         What was mended; None if the copy is no better.
     """
     copy = folder / "mended.onnx"
-    mended = foreign.write(model, copy, mend=True)
-    if mended is None or isinstance(_opened(copy), str):
+    for mends in MENDS:
+        told = foreign.write(model, copy, mends=mends)
+        if told is not None and not isinstance(_opened(copy), str):
+            shutil.copyfile(model, folder / OnnxTask.original)
+            copy.replace(folder / OnnxTask.weights)
+            return told
         copy.unlink()
-        return None
-    shutil.copyfile(model, folder / OnnxTask.original)
-    copy.replace(folder / OnnxTask.weights)
-    return mended
+    return None
+
+
+def _not_opened(refusal: str, model: onnx.ModelProto) -> str:
+    """Why ONNX Runtime opens a model neither with its optimizations nor without, for the user."""
+    why = too_new(model) or narrow_types(model)
+    return f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
 
 
 def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Container[str]) -> None:
@@ -168,32 +207,62 @@ def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Con
     copy.replace(folder / OnnxTask.weights)
 
 
-def _tried(
-    session: onnxruntime.InferenceSession | str,
-    inputs: tuple[TensorSpec, ...],
-    stated: tuple[TensorSpec, ...],
-    given: Mapping[str, int],
-    asked: Asked,
-    first: Iterable[Mapping[str, int]],
-    limits: Mapping[str, Domain],
-) -> tuple[Mapping[str, int], tuple[TensorSpec, ...], tuple[str, ...], tuple[TensorSpec, ...]]:
-    """Sizes with which the model runs, and what the runs told.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Tried:
+    """What the runs of a model told.
 
-    Returns:
-        The sizes; the outputs, completed by the runs; lines about outputs that say little; and the outputs as they were
-        in the runs alone.
-
-    Raises:
-        NothingRunsError: ONNX Runtime cannot open the file, or the model runs with no size that was tried.
+    Attributes:
+        sizes: sizes with which it runs.
+        outputs: the outputs as the file states them, completed by the runs.
+        doubts: lines about outputs that say little.
+        seen: the outputs as they were in the runs alone.
     """
-    if isinstance(session, str):
-        raise sizes.NothingRunsError(f"ONNX Runtime cannot open it: {session}")
-    deadline = time.monotonic() + asked.try_s
 
-    run = functools.partial(_outputs, session, stated, asked, deadline=deadline)
-    chosen, found = sizes.try_out(run, inputs, given, asked, first, limits)
-    outputs = tuple(_merged(spec, seen) for spec, seen in zip(stated, found.outputs, strict=True))
-    return chosen, outputs, sizes.doubts(run, inputs, chosen, asked, limits), found.outputs
+    sizes: Mapping[str, int]
+    outputs: tuple[TensorSpec, ...]
+    doubts: tuple[str, ...]
+    seen: tuple[TensorSpec, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Trying:
+    """How a model is run to find its sizes and outputs.
+
+    Attributes:
+        inputs, stated: the inputs and outputs as the file states them.
+        given, asked, first, limits: as for `sizes.try_out`.
+        deadline_s: when all runs must have ended, by the monotonic clock.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    stated: tuple[TensorSpec, ...]
+    given: Mapping[str, int]
+    asked: Asked
+    first: Sequence[Mapping[str, int]]
+    limits: Mapping[str, Domain]
+    deadline_s: float
+
+    def sizes_of(self, session: onnxruntime.InferenceSession) -> _Tried:
+        """Sizes with which a session runs.
+
+        Raises:
+            NothingRunsError: it runs with no size that was tried.
+        """
+        run = functools.partial(_outputs, session, self.stated, self.asked, deadline=self.deadline_s)
+        chosen, found = sizes.try_out(run, self.inputs, self.given, self.asked, self.first, self.limits)
+        outputs = tuple(_merged(spec, seen) for spec, seen in zip(self.stated, found.outputs, strict=True))
+        doubts = sizes.doubts(run, self.inputs, chosen, self.asked, self.limits)
+        return _Tried(sizes=chosen, outputs=outputs, doubts=doubts, seen=found.outputs)
+
+    def without_optimizations(self, path: Path) -> tuple[onnxruntime.InferenceSession, _Tried] | None:
+        """A session without ONNX Runtime's optimizations, and what it told; None where it does not run either."""
+        session = "the time is up" if time.monotonic() > self.deadline_s else _opened(path, optimized=False)
+        if isinstance(session, str):
+            return None
+        try:
+            return session, self.sizes_of(session)
+        except sizes.NothingRunsError:
+            return None
 
 
 def _outputs(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from bench.graphs import requests
 from bench.graphs.file import foreign, lazy
+from bench.tasks.formats.onnx import MENDS
 from fuzz import models, mutations
 from fuzz.watch import check_printed, each
 from fuzz.workplace import model_file
@@ -24,7 +25,7 @@ def check(content: bytes) -> None:
             stored.data_files,
             lambda: [stored.array(tensor) for tensor in stored.model.graph.initializer],
             lambda: foreign.inspect(path),
-            lambda: foreign.write(path, copy, mend=True),
+            lambda: foreign.write(path, copy, mends=MENDS[-1]),
             lambda: requests.weights(path=str(path)),
         )
 

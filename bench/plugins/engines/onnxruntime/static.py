@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from bench.api import Arrays
 from bench.graphs.deferred import onnx
@@ -38,3 +39,26 @@ def read_inside(model: onnx.ModelProto) -> list[str]:
     read = {name for graph in inner for node in graph.node for name in node.input}
     read |= {value.name for graph in inner for value in graph.output}
     return [node.output[0] for node in model.graph.node if node.op_type in REMOVED and node.output[0] in read]
+
+
+def in_one_scale(model: onnx.ModelProto, kind: Any) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The extra options that give some weights one scale, although others have one for each channel.
+
+    They are those of transposed convolutions in groups with a bias: their second axis has the channels of one group,
+    and the bias has those of all groups, so the quantizer cannot divide it by their scales (1.31.1).
+
+    Args:
+        kind: the `QuantType` of the weights.
+    """
+    stored = {tensor.name for tensor in model.graph.initializer}
+    names = [
+        node.input[1]
+        for node in model.graph.node
+        if node.op_type == "ConvTranspose" and len(node.input) > 2 and node.input[2] and _num_groups(node) > 1
+    ]
+    chosen = {name: [{"quant_type": kind}] for name in names if name in stored}
+    return {"TensorQuantOverrides": chosen} if chosen else {}
+
+
+def _num_groups(node: onnx.NodeProto) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "group"), 1)

@@ -1,0 +1,397 @@
+"""ONNX files that ONNX Runtime refuses although they are valid: by its optimizations, their IR version or operators."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.reference
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api import Task
+from bench.api.cell import Cell
+from bench.api.errors import ChildError, InputError
+from bench.graphs import sessions
+from bench.graphs.file.dtypes import type_name
+from bench.graphs.file.newer import narrow_types, restate_ir_version, too_new
+from bench.graphs.file.ports import widen_ports
+from bench.graphs.sessions import newest_ir_version, newest_opset
+from bench.pipeline import sweeps
+from bench.plugins import catalog
+from bench.tasks import adopt
+from bench.tasks.examine import examine
+from bench.tasks.formats import onnx as onnx_file
+
+FLOAT, BFLOAT16 = TensorProto.FLOAT, TensorProto.BFLOAT16
+Examined = Callable[..., tuple[Task, list[str]]]
+RNG = np.random.default_rng(3)
+WEIGHT = RNG.normal(0, 1, (8, 4)).astype(np.float32)
+STD = RNG.uniform(0.5, 2, 8).astype(np.float32)
+ONE = np.float32(1)
+
+
+def model_of(
+    nodes: list[Any],
+    weights: dict[str, Any],
+    *,
+    opset: int = 17,
+    ir_version: int = 9,
+    kinds: tuple[int, int] = (FLOAT, FLOAT),
+) -> onnx.ModelProto:
+    """A model from `x` (N, 8) to `y` (N, 4)."""
+    x, y = (
+        helper.make_tensor_value_info(name, kind, ["N", size])
+        for name, kind, size in zip("xy", kinds, (8, 4), strict=True)
+    )
+    tensors = [
+        value if isinstance(value, onnx.TensorProto) else numpy_helper.from_array(np.asarray(value), name)
+        for name, value in weights.items()
+    ]
+    graph = helper.make_graph(nodes, "graph", [x], [y], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+
+
+def plain(**more: Any) -> onnx.ModelProto:
+    return model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": WEIGHT}, **more)
+
+
+def divided(
+    operator: str, *, by: str = "std", turned: bool = False, again: bool = False, **attributes: Any
+) -> onnx.ModelProto:
+    """A node that leaves `x` as it is, times 1 / std or 1 / exp(x), times a matrix: microsoft/onnxruntime#32416.
+
+    Args:
+        turned: whether the factors stand the other way around.
+        again: whether what the node makes is added to the product, too.
+    """
+    nodes = [
+        helper.make_node(operator, ["x"], ["mid"], "as_it_is", **attributes),
+        *([helper.make_node("Exp", ["x"], ["exp"], "exp")] if by == "exp" else []),
+        helper.make_node("Div", ["one", by], ["inverse"], "inverse"),
+        helper.make_node("Mul", ["inverse", "mid"] if turned else ["mid", "inverse"], ["scaled"], "scale"),
+        *([helper.make_node("Add", ["scaled", "mid"], ["sum"], "sum")] if again else []),
+        helper.make_node("MatMul", ["sum" if again else "scaled", "w"], ["y"], "dense"),
+    ]
+    return model_of(nodes, {"one": ONE, "w": WEIGHT, **({"std": STD} if by == "std" else {})})
+
+
+@pytest.fixture
+def examined(plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
+    """Examines a model in this process, and gives its task and the lines that are told."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(model: onnx.ModelProto) -> tuple[Task, list[str]]:
+        path = tmp_path / "own.onnx"
+        path.write_bytes(model.SerializeToString())
+        folder = plugin_folder / "models" / "mine"
+        folder.mkdir(parents=True)
+        asked: dict[str, Any] = {"data": None, "dims": (), "shapes": (), "trust": False}
+        found = examine(module="onnx", path=str(path), folder=str(folder), **asked)
+        catalog.forget()
+        return catalog.task("mine"), list(found["notes"])
+
+    return run
+
+
+def runtimes_of(task: str = "mine") -> set[str]:
+    return {cell.runtime for cell in sweeps.cells_of((task,), variants=("raw",)) if cell.source == "onnx"}
+
+
+def outputs_of(model: onnx.ModelProto | Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
+    """The output of a model without ONNX Runtime's optimizations."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    content = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (output,) = session.run(["y"], feeds)
+    return np.asarray(output)
+
+
+BROKEN = {
+    "cast": divided("Cast", to=FLOAT),
+    "identity": divided("Identity"),
+    "dropout": divided("Dropout", turned=True),
+    "data": divided("Identity", by="exp"),
+    "twice": divided("Identity", again=True),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_model_that_optimizations_break_is_measured_without_them(name: str, examined: Examined) -> None:
+    model = BROKEN[name]
+    onnx.checker.check_model(model, full_check=True)
+    with pytest.raises(Exception, match="is not a graph input, initializer, or output of a previous node"):
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    task, notes = examined(model)
+    assert (task.sources, task.unoptimized) == (("onnx",), True)  # type: ignore[attr-defined]
+    assert [(spec.dtype, spec.shape) for spec in task.outputs] == [("float32", ("N", 4))]
+    (told,) = notes
+    began = f"the graph optimizations of ONNX Runtime {onnxruntime.__version__} break the model (InvalidArgument: "
+    assert told.startswith(began)
+    assert task.native_path("onnx").read_bytes() == model.SerializeToString(), "the file is measured as it is"
+    assert runtimes_of() >= {"onnxruntime", "onnxruntime_unoptimized"}
+    usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
+    assert sweeps.in_place_of(usual)[0].runtime == "onnxruntime_unoptimized"
+
+
+def test_a_model_that_loads_needs_no_way_out(examined: Examined) -> None:
+    task, notes = examined(plain())
+    assert notes == []
+    assert not hasattr(task, "unoptimized")
+    assert "onnxruntime_unoptimized" not in runtimes_of()
+
+
+@pytest.mark.parametrize("name", ["cast", "data"])
+def test_the_way_out_gives_the_right_outputs(name: str, examined: Examined) -> None:
+    task, _ = examined(BROKEN[name])
+    runtime, path = catalog.runtime("onnxruntime_unoptimized"), task.native_path("onnx")
+    x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
+    expected = (x / (np.exp(x) if name == "data" else STD)) @ WEIGHT
+    for threads in (1, 2):
+        with runtime.open(path, task=task, source="onnx", provider="cpu", threads=threads) as session:
+            (made,) = session.run({"x": x})
+            np.testing.assert_allclose(made, expected, rtol=1e-5, atol=1e-6)
+    assert runtime.inspect(path, provider="cpu", shapes={"x": (1, 8)}) == {"precision": "float32"}
+    namespace: dict[str, Any] = {}
+    code = runtime.code(provider="cpu", threads=1)
+    assert code is not None
+    exec(code, namespace)
+    np.testing.assert_allclose(namespace["load"](path, ["y"])({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("fails", ["run", "open"])
+def test_a_model_that_fails_only_when_it_runs_with_optimizations(
+    fails: str, examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("the fused kernel takes no such shape")
+
+    def session_of(model: Any, *, optimized: bool = False, **more: Any) -> Any:
+        if optimized and fails == "open":
+            failing()
+        made = sessions.cpu_session(model, optimized=optimized, **more)
+        return SimpleNamespace(run=failing) if optimized else made
+
+    monkeypatch.setattr(onnx_file, "cpu_session", session_of)
+    task, notes = examined(plain())
+    assert task.unoptimized is True  # type: ignore[attr-defined]
+    (told,) = notes
+    assert "RuntimeError: the fused kernel takes no such shape" in told
+
+
+def test_a_model_that_runs_neither_way_has_the_first_reason(
+    examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "_outputs", lambda *_, **__: 1 / 0)
+    task, notes = examined(plain())
+    assert not hasattr(task, "unoptimized")
+    assert [note for note in notes if "no run has checked the sizes of its inputs: it does not run" in note]
+
+
+def test_a_model_on_which_a_package_crashed_is_opened_without_optimizations(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    (tmp_path / "mine.onnx").write_bytes(plain().SerializeToString())
+
+    def ask(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **request: Any) -> Any:
+        asked.append(request.get("crashed"))
+        if asked[-1] is None:
+            Path(request["folder"], "model.onnx").write_text("half of a file")
+            raise ChildError("signal", "killed by SIGSEGV")
+        return operation(**request)
+
+    monkeypatch.setattr(adopt, "ask_once", ask)
+    adopted = adopt.adopt(tmp_path / "mine.onnx")
+    assert asked == [None, "killed by SIGSEGV"]
+    assert catalog.task(adopted.name).unoptimized is True  # type: ignore[attr-defined]
+    assert any("break the model (killed by SIGSEGV)" in note for note in adopted.notes)
+
+
+def test_a_file_on_which_a_package_crashes_twice_is_refused(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.onnx").write_bytes(plain().SerializeToString())
+
+    def ask(*_: Any, **request: Any) -> Any:
+        raise ChildError("signal", "killed by SIGABRT" if request.get("crashed") else "killed by SIGSEGV")
+
+    monkeypatch.setattr(adopt, "ask_once", ask)
+    with pytest.raises(InputError, match="the package that opens it was killed by SIGSEGV; the file may be damaged"):
+        adopt.adopt(tmp_path / "mine.onnx")
+
+
+@pytest.mark.parametrize("stated", [20, 99, 2**40])
+def test_a_newer_ir_version_is_mended_in_a_copy(stated: int, examined: Examined) -> None:
+    model = plain()
+    model.ir_version = stated
+    task, notes = examined(model)
+    newest = newest_ir_version()
+    assert 9 <= newest < 20
+    assert task.sources == ("onnx", "as_is")
+    assert onnx.load(task.native_path("onnx")).ir_version == newest
+    assert onnx.load(task.native_path("as_is")).ir_version == stated
+    (told,) = [note for note in notes if "mended copy" in note]
+    assert f"set model.ir_version = {newest}" in told
+    assert f"its IR version is {newest}, not {stated}; ONNX Runtime {onnxruntime.__version__} reads {newest} at" in told
+    assert "faile" not in told.replace("failed", "")
+    x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
+    np.testing.assert_allclose(outputs_of(task.native_path("onnx"), {"x": x}), x @ WEIGHT, rtol=1e-5)
+    assert "onnxruntime_unoptimized" not in runtimes_of()
+
+
+def test_a_newer_ir_version_of_a_file_with_other_faults_is_mended_with_them(examined: Examined) -> None:
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["h"]),
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Mul", ["m", "h"], ["y"]),
+    ]
+    model = model_of(nodes, {"w": WEIGHT})
+    model.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.INT64, [1, 1]))
+    model.ir_version = 40
+    task, notes = examined(model)
+    assert task.sources == ("onnx", "as_is")
+    (told,) = [note for note in notes if "mended copy" in note]
+    assert f"its IR version is {newest_ir_version()}, not 40" in told
+    assert told.endswith("and were dropped: 'h' is int64 of 1x1, not float of 1x1")
+
+
+def test_integers_of_four_bits_stay_as_they_are_in_a_mended_copy(examined: Examined) -> None:
+    codes = helper.make_tensor("codes", TensorProto.INT4, [8, 4], [number % 16 - 8 for number in range(32)])
+    nodes = [
+        helper.make_node("DequantizeLinear", ["codes", "scale"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    task, _ = examined(model_of(nodes, {"codes": codes, "scale": np.float32(0.5)}, opset=21, ir_version=77))
+    assert task.sources == ("onnx", "as_is")
+    x = np.ones((1, 8), np.float32)
+    expected = 0.5 * np.array([[number % 16 - 8 for number in range(32)]]).reshape(8, 4).sum(0, keepdims=True)
+    np.testing.assert_allclose(outputs_of(task.native_path("onnx"), {"x": x}), expected)
+
+
+def test_a_new_ir_version_with_a_new_operator_set_is_not_mended(examined: Examined) -> None:
+    task, notes = examined(plain(opset=99, ir_version=99))
+    assert task.sources == ("onnx",)
+    (told,) = [note for note in notes if "no run has checked" in note]
+    assert f"its operator set 99 is newer than {newest_opset()}, the newest that ONNX Runtime" in told
+    assert told.endswith(f"export the model with opset_version={newest_opset()} or less")
+
+
+def test_a_field_that_no_package_knows_may_need_the_newer_version() -> None:
+    model = plain(ir_version=40)
+    assert restate_ir_version(onnx.ModelProto.FromString(model.SerializeToString())) is not None
+    unknown = model.SerializeToString() + bytes((0xFA, 0x7D, 1, 65))  # field 2015, of one byte
+    changed = onnx.ModelProto.FromString(unknown)
+    assert restate_ir_version(changed) is None
+    assert changed.ir_version == 40
+
+
+@pytest.mark.parametrize("ir_version", [3, 8, 10])
+def test_versions_that_are_read_stay(ir_version: int) -> None:
+    model = plain(ir_version=ir_version)
+    assert restate_ir_version(model) is None
+    assert model.ir_version == ir_version
+    assert too_new(model) is None
+    assert narrow_types(model) is None
+
+
+def narrow(kind: int, opset: int = 21, *, ports: bool = False) -> onnx.ModelProto:
+    """The product in another type, with a cast of the input and of the output, or with such an input and output."""
+    weight = helper.make_tensor("w", kind, [8, 4], WEIGHT.reshape(-1).tolist())
+    if ports:
+        return model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], {"w": weight}, opset=opset, kinds=(kind, kind))
+    nodes = [
+        helper.make_node("Cast", ["x"], ["low"], to=kind),
+        helper.make_node("MatMul", ["low", "w"], ["product"]),
+        helper.make_node("Cast", ["product"], ["y"], to=FLOAT),
+    ]
+    return model_of(nodes, {"w": weight}, opset=opset, ir_version=10)
+
+
+@pytest.mark.parametrize("ports", [False, True])
+def test_a_model_in_bfloat16_is_taken_with_the_reason_of_the_runtime(ports: bool, examined: Examined) -> None:
+    task, notes = examined(narrow(BFLOAT16, ports=ports))
+    assert [(spec.dtype, spec.shape) for spec in (*task.inputs, *task.outputs)] == [
+        ("float32", ("N", 8)),
+        ("float32", ("N", 4)),
+    ]
+    (told,) = [note for note in notes if "no run has checked" in note]
+    assert f"ONNX Runtime {onnxruntime.__version__} cannot open it: NotImplemented" in told
+    assert "it computes in bfloat16, which few operators of ONNX Runtime take on a processor" in told
+    if ports:
+        assert notes[:2] == [
+            "input 'x' is bfloat16: it is fed as float32, cast",
+            "output 'y' is bfloat16: it is given as float32",
+        ]
+
+
+def test_the_evaluator_of_onnx_is_the_last_that_says_what_is_right(examined: Examined) -> None:
+    """It is no row, for it would take seconds where others take milliseconds."""
+    task, _ = examined(narrow(BFLOAT16))
+    assert runtimes_of() & {"onnx_reference", "onnxruntime_unoptimized"} == set()
+    usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
+    others = [cell.runtime for cell in sweeps.in_place_of(usual)]
+    assert others == ["openvino", "onnx_reference", "onnxruntime_unoptimized"]
+    x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
+    path = task.native_path("onnx")
+    with catalog.runtime("onnx_reference").open(path, task=task, source="onnx", provider="cpu", threads=1) as session:
+        (made,) = session.run({"x": x})
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made, x @ WEIGHT, atol=0.1)
+    assert np.abs(made - x @ WEIGHT).max() > 1e-4, "it rounds to bfloat16"
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
+def test_a_cast_to_eight_bits_is_told_where_the_runtime_lacks_the_product(kind: int, examined: Examined) -> None:
+    _, notes = examined(narrow(kind))
+    (told,) = [note for note in notes if "no run has checked" in note]
+    assert f"it computes in {type_name(kind)}, which few operators of ONNX Runtime take on a processor" in told
+
+
+def test_casts_stand_between_the_graph_and_ports_of_types_that_numpy_lacks() -> None:
+    """The branches of an If read the input, too, and another node reads the output."""
+    branches = {}
+    for name, operator in (("then_branch", "Neg"), ("else_branch", "Identity")):
+        made = helper.make_node(operator, ["x"], [f"{name}_y"])
+        value = helper.make_tensor_value_info(f"{name}_y", BFLOAT16, ["N", 4])
+        branches[name] = helper.make_graph([made], name, [], [value])
+    nodes = [
+        helper.make_node("If", ["yes"], ["y"], **branches),
+        helper.make_node("Neg", ["y"], ["z"]),
+    ]
+    x, y, z = (helper.make_tensor_value_info(name, BFLOAT16, ["N", 4]) for name in "xyz")
+    yes = numpy_helper.from_array(np.array(True), "yes")
+    graph = helper.make_graph(nodes, "graph", [x], [y, z], [yes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    assert len(widen_ports(model)) == 3
+    onnx.checker.check_model(model, full_check=True)
+    feeds = {"x": np.array([[1.0, -2.0, 0.5, 3.140625]], np.float32)}
+    first, second = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_array_equal(first, -feeds["x"])
+    np.testing.assert_array_equal(second, feeds["x"])
+    assert widen_ports(model) == [], "twice is as good as once"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fed"),
+    [(TensorProto.INT4, "int8"), (TensorProto.UINT4, "uint8"), (TensorProto.FLOAT8E4M3FN, "float32")],
+)
+def test_narrower_ports_are_cast(kind: int, fed: str) -> None:
+    x = helper.make_tensor_value_info("x", kind, ["N", 4])
+    y = helper.make_tensor_value_info("y", kind, ["N", 4])
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    graph = helper.make_graph(nodes, "graph", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    assert len(widen_ports(model)) == 2
+    onnx.checker.check_model(model, full_check=True)
+    feeds = {"x": np.array([[0, 1, 2, 4]], fed)}
+    (made,) = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
+    assert made.dtype == fed
+    np.testing.assert_array_equal(made, feeds["x"])
