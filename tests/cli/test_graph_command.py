@@ -169,7 +169,7 @@ def test_sizes_that_fit_are_found_and_told(run: Run, tmp_path: Path) -> None:
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "wide.onnx"
     )
-    told = "sizes left open were guessed: N=1, k=48; say others with --dim"
+    told = "sizes: N=1, k=48 (guessed); say others with --dim N=SIZE"
 
     for arguments in (
         ("picture", tmp_path / "wide.svg"),
