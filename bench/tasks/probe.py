@@ -86,6 +86,9 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
     firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}
     first = firsts.pop()
     batched = not firsts and (first == 1 or (isinstance(first, str) and first != UNKNOWN))
+    known = stated_of(inputs)
+    if any(first in known.of(text) for text in known.following):  # a sample would have another size in a larger batch
+        batched = False
     return Interface(inputs=inputs, outputs=outputs, batched=batched)
 
 

@@ -10,16 +10,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.api import Task
+from bench.api import Arrays, Task, TensorSpec
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.graphs.costs.profile import profile
 from bench.graphs.edits.fold import compute_graph
+from bench.graphs.shapes.constraints import value_of
 from bench.graphs.shapes.engine import ShapeEngine
+from bench.graphs.shapes.stated import stated
 from bench.measure.limits import Limits
 from bench.pipeline import sizing
 from bench.plugins import catalog
-from bench.tasks import adopt
+from bench.tasks import adopt, probe
 from bench.tasks.examine import examine
 from support.cached_decoder import DEEP, HEADS, WIDTH, decoder, num_macs
 
@@ -203,3 +205,27 @@ def test_shapes_are_functions_of_dimensions_alone() -> None:
     assert engine.dims == ("batch", "new", "past")
     found = engine.shapes({"batch": 2, "new": 5, "past": 0})
     assert (found["mask"], found["scores"]) == ((2, 5), (2, HEADS, 5, 5))
+
+
+@pytest.mark.parametrize(("text", "batched"), [("2*batch", False), ("2*length", True)])
+def test_a_batch_that_another_size_follows_is_none(text: str, batched: bool) -> None:
+    """As `torch.export` names sizes: a sample of a batch of 4 would have another shape than one alone."""
+    inputs = tuple(
+        TensorSpec(name=name, dtype="float32", shape=shape)
+        for name, shape in (("x", ("batch", "length")), ("pairs", ("batch", text)))
+    )
+    known = stated(("batch", "length", text))
+    sizes = {dim: value_of(size, {"batch": 1, "length": 3}) for dim, size in known.sizes.items()}
+    example = {spec.name: np.zeros([sizes[dim] for dim in spec.shape], np.float32) for spec in inputs}
+    seen: list[tuple[int, ...]] = []
+
+    def run(feeds: Arrays) -> Arrays:
+        (batch, length), (_, pairs) = feeds["x"].shape, feeds["pairs"].shape
+        assert pairs == 2 * (length if batched else batch), "what follows goes along"
+        seen.append(feeds["pairs"].shape)
+        return {"y": feeds["pairs"].sum(axis=1, keepdims=True)}
+
+    found = probe.from_specs(run, inputs, example)
+    assert found.batched == batched
+    assert found.outputs[0].shape == ("batch", 1)
+    assert len(seen) == 5, "two other sizes of each dimension"
