@@ -1,6 +1,6 @@
 """Model files that the project did not make: does each get a table with a decision, and a profile?
 
-`corpus.toml` lists files in packages of the index of pip, with feeds that their own runtime takes; `corpus_models.py`
+`corpus.toml` lists files in packages of pip and of npm, with feeds that their own runtime takes; `corpus_models.py`
 makes further files with the tools of others. Each file is run in its own runtime (`peers/alone.py`), by `bench run
 --model` and by `bench profile`; `bench` does not see the feeds. What became of each file is kept in the folder, and the
 script goes on where it was stopped; `--write` makes the table of docs/compatibility.md of it.
@@ -26,7 +26,6 @@ import subprocess
 import sys
 import time
 import tomllib
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,23 +131,28 @@ def of_packages(place: Path, only: str) -> Iterator[Entry]:
     for package in (package for package in packages if fnmatch.fnmatch(package["name"], only)):
         home = place / f"{package['name']}-{package['version']}"
         if not home.is_dir():
-            fetch(f"{package['name']}=={package['version']}", home)
+            fetch(package, home)
         for file in package["file"]:
             path = home / file["path"]
             name = f"{package['name']}/{file.get('name', path.name)}"
             yield Entry(name=name, path=path, domain=file["domain"], feeds=file["feeds"])
 
 
-def fetch(requirement: str, home: Path) -> None:
-    """Download the wheel of a package with pip, and unpack it; nothing of it is run."""
+def fetch(package: Mapping[str, Any], home: Path) -> None:
+    """Download a package with pip or npm, and unpack it; nothing of it is run."""
     making = home.with_name(f"{home.name}.part")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    subprocess.run([*pip, "--dest", str(making), requirement], check=True)
+    version = package["version"]
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest"]
+    npm = ["npm", "pack", "--silent", "--pack-destination"]
+    if "npm" in package:
+        command, kind = [*npm, str(making), f"{package['npm']}@{version}"], "gztar"
+    else:
+        command, kind = [*pip, str(making), f"{package['name']}=={version}"], "zip"
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (archive,) = making.iterdir()
-    with zipfile.ZipFile(archive) as wheel:
-        wheel.extractall(making)
+    shutil.unpack_archive(archive, making, kind)
     archive.unlink()
     making.rename(home)
 

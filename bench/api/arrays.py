@@ -57,6 +57,15 @@ def without_objects(array: np.ndarray) -> np.ndarray:
     return array.astype(np.str_) if array.dtype.kind == "O" else array
 
 
+def repeated(array: np.ndarray, size: int, axis: int) -> np.ndarray:
+    """The array with a size along an axis: cut short, or repeated from its start; zeros where it had no elements."""
+    import numpy as np
+
+    if array.shape[axis] == 0:
+        return np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
+    return np.take(array, np.arange(size), axis=axis, mode="wrap")
+
+
 def generate(
     generator: np.random.Generator, dtype: str, shape: tuple[int, ...], domain: Domain | None = None
 ) -> np.ndarray:

@@ -23,7 +23,8 @@ USUAL_PROMPT, USUAL_NEW = 256, 64
 KINDS = (TUNING, CONFIRMING, GENERATE, STEP)
 BATCH = "batch"
 """The name of every task's axis of samples, whatever its model calls it."""
-SIZES = re.compile(r"[A-Za-z0-9_.-]+=[1-9]\d*(,[A-Za-z0-9_.-]+=[1-9]\d*)*")
+SIZES = re.compile(r"[A-Za-z0-9_.-]+=(0|[1-9]\d*)(,[A-Za-z0-9_.-]+=(0|[1-9]\d*))*")
+"""What a name tells of sizes; a size of 0 is that of an empty cache."""
 
 
 def name_at(task: str, sizes: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from bench.api import loading, sized
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.graphs.shapes.stated import stated
 from bench.plugins import catalog
 from bench.tasks import adopt
 from bench.tasks.user_task import DATASET, OwnTask
@@ -50,4 +51,4 @@ def guessed(task: str) -> dict[str, int]:
     if not isinstance(found, OwnTask) or (found.folder / DATASET).is_file():
         return {}
     named = sized.sizes_of(task)
-    return {dim: size for dim, size in found.sizes.items() if sized.spelled(dim) not in named}
+    return {dim: found.sizes[dim] for dim in stated(found.sizes).dims if sized.spelled(dim) not in named}

@@ -55,8 +55,8 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     Raises:
         InputError: there is no such model, it needs `--trust`, or nothing makes an ONNX file of it.
     """
-    shapes = {name: one.sizes for name, one in given.shapes_from(options.shapes, zero=True).items()}
-    dims = given.dims_from(options.dims, zero=True)
+    shapes = {name: one.sizes for name, one in given.shapes_from(options.shapes).items()}
+    dims = given.dims_from(options.dims)
     if path.suffix.lower() == SUFFIX and not path.is_dir():
         formats.format_of(path)  # refuses a file that is not there in the words of every format
         return GraphFile(path=path, model=path, shapes=shapes, dims=dims)

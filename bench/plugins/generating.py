@@ -15,7 +15,17 @@ from typing import Any
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
-from bench.api.sized import GENERATE, NEW, PROMPT, STEP, name_at, request_of
+from bench.api.sized import (
+    GENERATE,
+    NEW,
+    PROMPT,
+    STEP,
+    USUAL_NEW,
+    USUAL_PROMPT,
+    generating_of,
+    name_at,
+    request_of,
+)
 from bench.graphs.deferred import np
 
 NUM_SAMPLES = 64
@@ -122,6 +132,9 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
         raise InputError(f"a request to generate has the sizes {PROMPT} and {NEW}, not {unknown[0]!r}")
     name = name_at(task.name + GENERATE, sizes)
     prompt, new = request_of(name)
+    if min(prompt, new) < 1:
+        usual = generating_of(task.name, prompt=USUAL_PROMPT, new=USUAL_NEW)
+        raise InputError(f"not sizes of 1 or more: {name!r}; they read {usual}")
     room = decoder.max_positions - prompt
     if room < new:
         raise InputError(

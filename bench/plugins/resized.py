@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from bench.api import Samples, Task
+from bench.api.arrays import repeated
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
 from bench.api.sized import name_at, spelled
-from bench.graphs.deferred import np
+from bench.graphs.shapes.chosen import choose
+from bench.graphs.shapes.stated import Stated, stated
 
 NUM_SAMPLES = 16
 """Samples of the split `test` that are kept: fidelity needs few."""
@@ -48,7 +50,7 @@ class Resized(ByFidelity):
             first = 0 if self.batched else 1  # samples of whole requests have an axis more than the request
             for axis, dim in enumerate(spec.shape, start=first):
                 if dim in self.at:
-                    array = np.take(array, range(self.at[str(dim)]), axis=axis, mode="wrap")
+                    array = repeated(array, self.at[str(dim)], axis)
             inputs[spec.name] = array
         return Samples(inputs=inputs, targets=None, names=samples.names[:number])
 
@@ -63,15 +65,30 @@ def resized(task: Task, sizes: Mapping[str, int]) -> Task:
     Raises:
         InputError: the task has no such dimension besides its batch.
     """
-    dims = {spelled(dim): dim for dim in dynamic_dims(task)}
+    known = stated(dynamic_dims(task))
+    dims = {spelled(dim): dim for dim in (*known.sizes, *known.dims)}
     for dim in sizes:
         if spelled(dim) not in dims:
-            known = ", ".join(dims.values()) or "none"
-            raise InputError(f"{task.name} has no dimension {dim!r} of any size; its dimensions of any size: {known}")
-    at = {dims[spelled(dim)]: size for dim, size in sizes.items()}
+            listed = ", ".join(dims.values()) or "none"
+            raise InputError(f"{task.name} has no dimension {dim!r} of any size; its dimensions of any size: {listed}")
+    asked = {dims[spelled(dim)]: size for dim, size in sizes.items()}
+    at = {**asked, **_following(task, known, asked)}
     kind = type(f"Resized{type(task).__name__}", (Resized, type(task)), {"at": at})
-    made: Task = kind(name=name_at(task.name, at), path=task.path)
+    made: Task = kind(name=name_at(task.name, asked), path=task.path)
     return made
+
+
+def _following(task: Task, known: Stated, asked: Mapping[str, int]) -> dict[str, int]:
+    """Sizes that follow from those that are asked for, where they are others than the task's own.
+
+    Raises:
+        InputError: the sizes that are asked for contradict each other.
+    """
+    own: Mapping[str, int] = getattr(task, "sizes", {})
+    if not known.following or not known.sizes.keys() <= own.keys():
+        return {}
+    values = choose(known, asked, own).values
+    return {dim: size for dim, size in values.items() if dim in known.sizes and size != own[dim]}
 
 
 def dynamic_dims(task: Task) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from bench.api import Task, cache, files, loading
 from bench.api.errors import ChildError, InputError, PluginError
 from bench.api.sized import family_of
 from bench.graphs.shapes import given
+from bench.graphs.shapes.chosen import Chosen
+from bench.graphs.shapes.stated import stated
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
@@ -172,8 +174,10 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
         key = cache.digest([SCHEMA, name, cache.digest_folder(folder)])
         weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
     _put_first(weights.parents[2])
-    guessed = {dim: size for dim, size in found["guessed"].items() if dim not in told}
-    return Adopted(name=name, notes=(*found["notes"], *given.tell_guessed(guessed)))
+    sizes = {**found["given"], **found["guessed"], **found["following"]}
+    chosen = Chosen(stated=stated(sizes), given=found["given"], sizes=sizes)
+    others = [dim for dim in told if dim not in found["given"]]
+    return Adopted(name=name, notes=(*found["notes"], *chosen.told(without=others)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def examine(
         crashed, try_s: see `Asked`.
 
     Returns:
-        `weights` (the weights file's name), `guessed` (sizes by dimension that the user did not give) and `notes`
-        (lines to tell the user).
+        `weights` (the weights file's name), sizes by dimension that the user did not give (`guessed`), that the user
+        gave (`given`) and that follow from others (`following`), and `notes` (lines to tell the user).
 
     Raises:
         InputError: the model or the data set cannot be used; the message says why.
@@ -98,7 +98,8 @@ def examine(
     code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
     origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
     _write(target, found, judge, {**attributes, "made_from": origins})
-    return {"weights": found.task.weights, "guessed": found.guessed, "notes": [*found.notes, *notes]}
+    sizes = {"guessed": found.guessed, "given": dict(found.chosen.given), "following": found.chosen.following}
+    return {"weights": found.task.weights, **sizes, "notes": [*found.notes, *notes]}
 
 
 def _check_installed(kind: ModuleType) -> None:

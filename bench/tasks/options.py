@@ -12,7 +12,9 @@ from bench.api import Arrays, TensorSpec
 from bench.graphs.deferred import np
 from bench.graphs.file import training
 from bench.graphs.file.training import Unsettled
+from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.given import GivenShape
+from bench.graphs.shapes.stated import stated
 from bench.tasks.user_task import OwnTask
 
 
@@ -56,10 +58,12 @@ class Interface:
             given: sizes by name that the user gave.
             more: the other fields of `Found`.
         """
-        named = {dim for spec in self.inputs for dim in (spec.shape[1:] if self.batched else spec.shape)}
-        kept = {dim: size for dim, size in sizes.items() if dim in named}
-        guessed = {dim: size for dim, size in kept.items() if dim not in given}
-        return Found(task=task, **vars(self), sizes=kept, guessed=guessed, **more)
+        shapes = [spec.shape[1:] if self.batched else spec.shape for spec in self.inputs]
+        known = stated(dim for shape in shapes for dim in shape if isinstance(dim, str))
+        kept = {dim: size for dim, size in sizes.items() if dim in known.sizes or dim in known.dims}
+        asked = {dim: size for dim, size in given.items() if dim in kept}
+        chosen = Chosen(stated=known, given=asked, sizes={dim: kept[dim] for dim in known.dims if dim in kept})
+        return Found(task=task, **vars(self), sizes=kept, chosen=chosen, **more)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +73,7 @@ class Found(Interface):
     Attributes:
         task: the class of its task.
         sizes: the size of each dynamic dimension of the inputs but the batch, by name.
-        guessed: those of the sizes that nobody gave.
+        chosen: the same sizes, with those that the user gave.
         attributes: more class attributes of the task.
         example: arrays by input name that samples should be like; the samples along the first axis.
         notes: lines to tell the user.
@@ -80,13 +84,18 @@ class Found(Interface):
 
     task: type[OwnTask]
     sizes: Mapping[str, int]
-    guessed: Mapping[str, int]
+    chosen: Chosen
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     example: Mapping[str, np.ndarray] | None = None
     notes: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     run: Callable[[Arrays], Arrays] | None = None
     labels: tuple[int, ...] | tuple[str, ...] = ()
+
+    @property
+    def guessed(self) -> dict[str, int]:
+        """Those of the sizes that nobody gave, and that do not follow from what was given."""
+        return self.chosen.guessed
 
     def telling(self, nodes: Iterable[Unsettled] = ()) -> Found:
         """The same with sentences about nodes in training mode, which are told first and kept for the task's rows.

@@ -7,9 +7,12 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
-from bench.api.arrays import dtype_name
+from bench.api.arrays import dtype_name, repeated
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
+from bench.graphs.shapes.chosen import Chosen, choose
+from bench.graphs.shapes.constraints import value_of
+from bench.graphs.shapes.stated import Stated, stated
 from bench.tasks.options import Interface
 
 Run = Callable[[Arrays], Arrays]
@@ -23,6 +26,11 @@ KINDS = "fiubU"
 def named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
     """The named dimensions of all inputs: the spec of the input, the axis and the name of each."""
     return ((spec, axis, dim) for spec in specs for axis, dim in enumerate(spec.shape) if isinstance(dim, str))
+
+
+def stated_of(specs: Iterable[TensorSpec]) -> Stated:
+    """What the names of the dimensions of all inputs stand for: dimensions, or expressions of them."""
+    return stated(dim for _, _, dim in named_dims(specs))
 
 
 def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
@@ -78,6 +86,9 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
     firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}
     first = firsts.pop()
     batched = not firsts and (first == 1 or (isinstance(first, str) and first != UNKNOWN))
+    known = stated_of(inputs)
+    if any(first in known.of(text) for text in known.following):  # a sample would have another size in a larger batch
+        batched = False
     return Interface(inputs=inputs, outputs=outputs, batched=batched)
 
 
@@ -88,7 +99,7 @@ def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str,
         array = np.asarray(example[spec.name])
         for axis, dim in enumerate(spec.shape):
             if isinstance(dim, str) and sizes.get(dim, array.shape[axis]) != array.shape[axis]:
-                array = np.take(array, np.arange(sizes[dim]), axis=axis, mode="wrap")
+                array = repeated(array, sizes[dim], axis)
         arrays[spec.name] = np.ascontiguousarray(array) if array.ndim else array
     return arrays
 
@@ -99,15 +110,19 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
     if not first:
         raise InputError("it has no outputs")
     shapes: dict[str, list[int | str]] = {name: list(array.shape) for name, array in first.items()}
-    for dim, size in sizes.items():
-        for other, found in _others(run, inputs, example, sizes, dim):
+    known = choose(stated_of(inputs), sizes, {}, strict=False)
+    for dim in known.stated.dims:
+        for others, found in _others(run, inputs, example, known, dim):
             if any(array.ndim != first[name].ndim for name, array in found.items()):
                 continue  # as of a model that drops every axis of size 1: its outputs are those of this size
             for name, array in found.items():
                 for axis, (before, after) in enumerate(zip(first[name].shape, array.shape, strict=True)):
                     if before != after:
-                        follows = (before, after) == (size, other) and shapes[name][axis] in (before, dim)
-                        shapes[name][axis] = dim if follows else UNKNOWN
+                        follows = [
+                            text for text, size in others.items() if (before, after) == (known.values[text], size)
+                        ]
+                        is_clear = follows and shapes[name][axis] in (before, follows[0])
+                        shapes[name][axis] = follows[0] if is_clear else UNKNOWN
     for name, array in first.items():
         if array.dtype.kind not in KINDS:
             raise InputError(
@@ -119,15 +134,18 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
 
 
 def _others(
-    run: Run, inputs: tuple[TensorSpec, ...], example: Arrays, sizes: Mapping[str, int], dim: str
-) -> Iterator[tuple[int, Arrays]]:
-    """Two other sizes of a dimension, as far as the model runs with them, and its outputs.
+    run: Run, inputs: tuple[TensorSpec, ...], example: Arrays, chosen: Chosen, dim: str
+) -> Iterator[tuple[Mapping[str, int], Arrays]]:
+    """Two other sizes of a dimension, with what follows, as far as the model runs with them, and its outputs.
 
     One more element changes no output whose windows move by several; twice as many do.
     """
-    for other in (sizes[dim] + 1, 2 * sizes[dim]):
+    for other in (chosen.sizes[dim] + 1, 2 * chosen.sizes[dim]):
+        sizes = {**chosen.sizes, dim: other}
         try:
-            found = run(resized(example, inputs, {**sizes, dim: other}))
+            texts = {text: value_of(chosen.stated.sizes[text], sizes) for text in chosen.stated.following}
+            others = {dim: other, **{text: size for text, size in texts.items() if size != chosen.values[text]}}
+            found = run(resized(example, inputs, others))
         except Exception:
             continue
-        yield other, found
+        yield others, found

@@ -12,8 +12,11 @@ from bench.api import Arrays, TensorSpec
 from bench.api.arrays import Domain, generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
-from bench.graphs.file.foreign import OTHER_SIZE, guess_size
-from bench.graphs.shapes.given import GivenShape
+from bench.graphs.file.foreign import OTHER_SIZE
+from bench.graphs.shapes import chosen as sizing
+from bench.graphs.shapes import tensors
+from bench.graphs.shapes.chosen import Chosen
+from bench.graphs.shapes.given import GivenShape, option
 from bench.tasks import dataset, plausible, probe
 from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface
@@ -64,7 +67,7 @@ def choose(
         if kind not in probe.KINDS:
             raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers, bools and strings can be fed")
     given = given_sizes(inputs, asked)
-    first = {dim: likely.get(dim, size) for dim, size in next(guesses(inputs, given)).items()}
+    first = chosen(inputs, given, asked, likely).values
     sizes, interface = try_out(run, inputs, given, asked, [first] if likely else [], domains)
     tried = {dim: max(size, num_samples) if dim == probe.BATCH else size for dim, size in sizes.items()}
     notes = doubts(run, inputs, tried, asked, domains)
@@ -110,7 +113,7 @@ def try_out(
         InputError: an output cannot be compared.
     """
     failures: list[tuple[dict[str, int], Exception]] = []
-    for sizes in itertools.chain(first, guesses(inputs, given)):
+    for sizes in itertools.chain(first, guesses(inputs, given, asked)):
         try:
             return dict(sizes), probe.from_specs(run, inputs, example_of(inputs, sizes, asked, domains))
         except InputError:
@@ -119,8 +122,8 @@ def try_out(
             failures.append((dict(sizes), error))
     sizes, reason = failures[0]
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
-    open_dims = [dim for dim in sizes if dim != probe.BATCH and dim not in given]
-    fix = f"; say its sizes, such as --dim {open_dims[0]}=SIZE" if open_dims else ""
+    open_dims = [dim for dim in probe.stated_of(inputs).dims if dim != probe.BATCH and dim not in given]
+    fix = f"; say its sizes, such as {option(open_dims[0], 'SIZE')}" if open_dims else ""
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(reason)}{fix}") from reason
 
 
@@ -146,9 +149,15 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
         if not is_fitting and name in asked.shapes:
             raise InputError(f"input {name!r} is {'x'.join(map(str, dims))}, not {'x'.join(map(str, shape.sizes))}")
         if is_fitting:
-            found |= {dim: size for dim, size in zip(dims, shape.sizes, strict=True) if isinstance(dim, str)}
-    names = {dim for _, _, dim in probe.named_dims(inputs)}
+            for dim, size in zip(dims, shape.sizes, strict=True):
+                if isinstance(dim, str) and found.setdefault(dim, size) != size and name in asked.shapes:
+                    raise InputError(f"dimension {dim!r} is given two sizes, {found[dim]} and {size}")
+    known = probe.stated_of(inputs)
+    names = {*known.sizes, *known.dims}
+    shaped = {dim for name in asked.shapes for dim in specs[name].shape}
     for dim, size in asked.dims.items():
+        if dim in shaped and found[dim] != size:
+            raise InputError(f"dimension {dim!r} is given two sizes, {found[dim]} and {size}")
         if dim not in names:
             if not names:
                 raise InputError(f"it has no dynamic dimension {dim!r}, nor any other")
@@ -157,21 +166,43 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
     return found
 
 
-def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes of every named dimension to try, the likeliest first; sizes that were given stay."""
-    first = {
-        dim: given[dim] if dim in given else guess_size(dim, axis, len(spec.shape))
-        for spec, axis, dim in probe.named_dims(reversed(inputs))
-    }
-    yield first
-    free = [dim for dim in first if dim not in given and first[dim] == OTHER_SIZES[0]]
+def chosen(
+    inputs: Sequence[TensorSpec], given: Mapping[str, int], asked: Asked, likely: Mapping[str, int] = {}
+) -> Chosen:
+    """The likeliest sizes of all dimensions; sizes that were given stay, and what follows from them follows.
+
+    Args:
+        inputs: specs of the inputs.
+        given: see `given_sizes`.
+        asked: sizes and samples that the user gave. The sizes of samples are as they are, whatever the model states.
+        likely: sizes by dimension that the model's format tells.
+
+    Raises:
+        InputError: the sizes that were given contradict each other.
+    """
+    known = probe.stated_of(inputs)
+    guessed = tensors.likely_sizes(known, [spec.shape for spec in inputs])
+    return sizing.choose(known, given, {**guessed, **likely}, strict=asked.arrays is None)
+
+
+def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int], asked: Asked) -> Iterator[dict[str, int]]:
+    """Sizes of every dimension to try, the likeliest first; sizes that were given stay, and others follow.
+
+    Raises:
+        InputError: the sizes that were given contradict each other.
+    """
+    first = chosen(inputs, given, asked)
+    yield first.values
+    free = [dim for dim, size in first.guessed.items() if size == OTHER_SIZES[0]]
     tries = (  # a recurrent state's unnamed dimension is often the batch, so any of them may be 1
-        {**first, **dict.fromkeys(free, size), **dict.fromkeys(ones, 1)}
+        {**first.sizes, **dict.fromkeys(free, size), **dict.fromkeys(ones, 1)}
         for size in OTHER_SIZES
         for count in range(len(free) + 1)
         for ones in itertools.combinations(free, count)
     )
-    yield from itertools.islice(tries, MOST_TRIES)
+    for sizes in itertools.islice(tries, MOST_TRIES):
+        with contextlib.suppress(InputError):  # with these sizes an expression is no whole number
+            yield sizing.choose(first.stated, given, sizes, strict=asked.arrays is None).values
 
 
 def example_of(

@@ -169,7 +169,7 @@ def test_sizes_that_fit_are_found_and_told(run: Run, tmp_path: Path) -> None:
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "wide.onnx"
     )
-    told = "sizes left open were guessed: N=1, k=48; say others with --dim"
+    told = "sizes: N=1, k=48 (guessed); say others with --dim N=SIZE"
 
     for arguments in (
         ("picture", tmp_path / "wide.svg"),
@@ -184,7 +184,7 @@ def test_sizes_that_fit_are_found_and_told(run: Run, tmp_path: Path) -> None:
     folded = onnx.load(tmp_path / "fold.onnx")
     assert [dim.dim_value for dim in folded.graph.input[0].type.tensor_type.shape.dim] == [1, 48]
     _, out, _ = run("fold", tmp_path / "wide.onnx", tmp_path / "free.onnx", "--free", "N")
-    assert f"note: {told.replace('N=1, ', '')}" in out.splitlines()
+    assert "note: sizes: k=48 (guessed); say others with --dim k=SIZE" in out.splitlines()
 
 
 def test_external_data_are_taken_along(run: Run, path: Path, tmp_path: Path) -> None:

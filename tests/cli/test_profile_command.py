@@ -156,7 +156,7 @@ def test_memory_is_planned_and_compared(run: Run, path: Path) -> None:
 def test_guesses_are_said(run: Run, path: Path) -> None:
     _, out, _ = run(path)
 
-    assert "sizes left open were guessed: N=1, height=224, width=224" in out
+    assert "sizes: N=1, height=224, width=224 (guessed); say others with --dim N=SIZE" in out
 
 
 def test_top_shows_the_nodes_with_most_macs(path: Path) -> None:

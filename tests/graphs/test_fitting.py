@@ -11,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import fitting
-from bench.graphs.shapes.fitting import Proposal
+from bench.graphs.shapes import fitting, solving
+from bench.graphs.shapes.solving import Proposal
+from support.cached_decoder import decoder
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Shape = list[int | str]
@@ -31,7 +32,7 @@ def model(
 
 def proposed(made: onnx.ModelProto, likely: dict[str, int], fixed: tuple[str, ...] = ()) -> list[Proposal]:
     required = fitting.requirements(Stored(model=made, path=None))
-    return list(fitting.proposals(required, likely, fixed))
+    return list(solving.proposals(required, likely, fixed))
 
 
 def runs(made: onnx.ModelProto, sizes: dict[str, int]) -> bool:
@@ -148,3 +149,118 @@ def test_what_no_sizes_meet_is_not_proposed() -> None:
     ]
     made = model({"x": [1, "k"]}, nodes, {"w": np.ones((5, 2), np.float32), "v": np.ones((7, 2), np.float32)})
     assert proposed(made, {"k": 16}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "total"),
+    [({}, 32), ({"past": 0, "new": 1}, 1), ({"past": 30, "new": 7}, 37), ({"past": 0, "new": 16}, 16)],
+)
+def test_total_is_the_sum_that_the_nodes_make(given: dict[str, int], total: int) -> None:
+    """A mask of one element would do by broadcasting, and is no mask that anybody sends."""
+    likely = {"batch": 1, "new": 16, "total": 16, "past": 16, **given}
+    first, *_ = proposed(decoder(total="total"), likely, tuple(given))
+    assert first.sizes == {**likely, "total": total}
+
+
+def test_past_is_what_a_given_total_leaves() -> None:
+    likely = {"batch": 1, "new": 1, "total": 40, "past": 16}
+    first, *_ = proposed(decoder(total="total"), likely, ("new", "total"))
+    assert first.sizes == {**likely, "past": 39}
+
+
+def test_a_mask_of_queries_and_keys_follows_both() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["kt"], "turn", perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "kt"], ["scores"], "scores"),
+        helper.make_node("Add", ["scores", "mask"], ["y"], "add_mask"),
+    ]
+    inputs: dict[str, Shape] = {
+        "q": ["batch", 2, "queries", 4],
+        "k": ["batch", 2, "keys", 4],
+        "mask": ["batch", 1, "mask_2", "mask_3"],
+    }
+    made = model(inputs, nodes, {})
+    given = {"queries": 4, "keys": 9}
+    first, *_ = proposed(made, {"batch": 1, "mask_2": 16, "mask_3": 16, **given}, tuple(given))
+    assert first.sizes == {"batch": 1, "mask_2": 4, "mask_3": 9, **given}
+    assert runs(made, dict(first.sizes))
+
+
+def test_a_mask_of_an_encoder_follows_its_length() -> None:
+    """Cross attention: the file names the length of the mask otherwise than that of the states."""
+    nodes = [
+        helper.make_node("Transpose", ["states"], ["kt"], "turn", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "kt"], ["scores"], "scores"),
+        helper.make_node("Unsqueeze", ["mask", "axes"], ["bias"], "spread"),
+        helper.make_node("Add", ["scores", "bias"], ["masked"], "add_mask"),
+        helper.make_node("MatMul", ["masked", "states"], ["y"], "mix"),
+    ]
+    inputs: dict[str, Shape] = {
+        "x": ["batch", "length", 4],
+        "states": ["batch", "encoder_length", 4],
+        "mask": ["batch", "encoder_length_out"],
+    }
+    made = model(inputs, nodes, {"axes": np.array([1])})
+    given = {"length": 1, "encoder_length": 20}
+    first, *_ = proposed(made, {"batch": 1, "encoder_length_out": 16, **given}, tuple(given))
+    assert first.sizes == {"batch": 1, "encoder_length_out": 20, **given}
+    assert runs(made, dict(first.sizes))
+
+
+def test_windows_of_eight_need_a_multiple_of_eight() -> None:
+    nodes = [helper.make_node("Reshape", ["x", "windows"], ["y"], "cut")]
+    made = model({"x": ["n", "length", 4]}, nodes, {"windows": np.array([0, -1, 8, 4])})
+    (first, *_) = proposed(made, {"n": 1, "length": 12})
+    assert first.sizes == {"n": 1, "length": 16}
+    assert runs(made, dict(first.sizes))
+
+
+def test_patches_are_as_many_as_the_table_of_positions() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["patches"], "patch", strides=[8, 8]),
+        helper.make_node("Reshape", ["patches", "rows"], ["flat"], "flatten"),
+        helper.make_node("Add", ["flat", "positions"], ["y"], "add"),
+    ]
+    weights = {
+        "w": np.ones((4, 3, 8, 8), np.float32),
+        "rows": np.array([0, 4, -1]),
+        "positions": np.ones((1, 4, 196), np.float32),
+    }
+    made = model({"x": ["n", 3, "height", "width"]}, nodes, weights)
+    (first, *_) = proposed(made, {"n": 1, "height": 112, "width": 224})
+    assert first.sizes == {"n": 1, "height": 56, "width": 224}, "28 columns of 7"
+    assert runs(made, dict(first.sizes))
+
+
+def test_a_length_that_an_initializer_fixes_is_that_and_not_one() -> None:
+    made = model(
+        {"x": ["n", "length", 4]},
+        [helper.make_node("Add", ["x", "table"], ["y"], "add")],
+        {"table": np.ones((1, 77, 4), np.float32)},
+    )
+    (first, *_) = proposed(made, {"n": 1, "length": 16})
+    assert first.sizes == {"n": 1, "length": 77}
+    assert first.reasons == {"length": "node 'add' (Add) joins equal sizes or 1, not 16 and 77"}
+
+
+def test_states_are_as_wide_as_the_weights_of_their_lstm() -> None:
+    node = helper.make_node(
+        "LSTM", ["x", "w", "r", "", "", "h", "c"], ["y"], "lstm", hidden_size=5, direction="bidirectional"
+    )
+    weights = {"w": np.ones((2, 20, 3), np.float32), "r": np.ones((2, 20, 5), np.float32)}
+    inputs: dict[str, Shape] = {
+        "x": ["length", "batch", 3],
+        "h": [2, "batch", "hidden"],
+        "c": [2, "batch", "hidden"],
+    }
+    made = model(inputs, [node], weights)
+    (first, *_) = proposed(made, {"length": 16, "batch": 1, "hidden": 16})
+    assert first.sizes == {"length": 16, "batch": 1, "hidden": 5}
+    assert runs(made, dict(first.sizes))
+
+
+def test_no_elements_are_chosen_only_where_nothing_else_fits() -> None:
+    made = decoder(total="total")
+    fixed = ("new", "total")
+    (first, *_) = proposed(made, {"batch": 1, "new": 16, "total": 16, "past": 16}, fixed)
+    assert first.sizes["past"] == 0

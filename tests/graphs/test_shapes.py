@@ -150,10 +150,10 @@ def test_dimensions_are_bound_by_name() -> None:
 
 
 def test_what_is_not_given_is_guessed_and_said() -> None:
-    bound, guessed = shapes.bind_inputs(conv_model(), dims={"height": 40})
+    bound, chosen = shapes.bind_inputs(conv_model(), dims={"height": 40})
 
     assert bound == {"image": (1, 3, 40, 224)}
-    assert guessed == {"N": 1, "width": 224}
+    assert chosen.guessed == {"N": 1, "width": 224}
 
 
 def test_a_name_used_twice_is_one_size() -> None:

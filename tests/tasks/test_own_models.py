@@ -98,7 +98,7 @@ def test_sizes_are_asked_for_or_guessed(said: Any, guessed: Any, steps: int, exa
         ({"shapes": ("y=1x2",)}, "no input 'y'; its inputs: x"),
         ({"shapes": ("x=1x7x3",)}, "input 'x' is batchxstepsx2, not 1x7x3"),
         ({"shapes": ("x=1x7",)}, "input 'x' is batchxstepsx2, not 1x7"),
-        ({"dims": ("steps=0",)}, "not a size of a dimension: 'steps=0'; write --dim height=224"),
+        ({"dims": ("steps=-1",)}, "not a size of a dimension: 'steps=-1'; write --dim height=224"),
         ({"shapes": ("x=1xbig",)}, "not a shape of an input: 'x=1xbig'"),
         ({"shapes": ("x=1x2:text",)}, "not a shape of an input: 'x=1x2:text'"),
     ],

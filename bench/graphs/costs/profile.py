@@ -130,7 +130,7 @@ def profile(
         stored = dataclasses.replace(stored, model=settled.settle(stored.model))
         stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
         fitted = fitting.infer(stored, *tensors.bind_inputs(stored.model, shapes=wanted, dims=dims))
-        inferred, bound, guessed = fitted.inferred, fitted.inputs, fitted.guessed
+        inferred, bound, guessed = fitted.inferred, fitted.inputs, fitted.chosen.guessed
         steps = list(all_steps(inferred.steps))
         notes = fitted.notes()
         runs: Observed = {}

@@ -15,6 +15,7 @@ from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.replace import replace_all
 from bench.graphs.shapes import fitting, inference, tensors
+from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, UnknownError, Value
 from bench.graphs.shapes.steps import Inferred, Step
@@ -57,13 +58,13 @@ def compute_graph(
     copy.CopyFrom(model)
     copy = settled.settle(copy)
     stored, kept = Stored(model=copy, path=path), set(free)
-    bound, guessed = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
+    bound, chosen = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
     _check_free(copy, kept)
     notes: list[str] = []
-    if guessed.keys() - kept:
-        fitted = fitting.infer(stored, bound, guessed)
-        bound, notes = dict(fitted.inputs), fitted.notes(without=kept)
-    inferred = inference.infer(stored, _with_free(copy, bound, kept))
+    if chosen.guessed.keys() - kept:
+        fitted = fitting.infer(stored, bound, chosen)
+        bound, chosen, notes = dict(fitted.inputs), fitted.chosen, fitted.notes(without=kept)
+    inferred = inference.infer(stored, _with_free(copy, bound, chosen, kept))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         shape, stated = inferred.values[value.name].shape, value.type.tensor_type
@@ -90,22 +91,16 @@ def fold_known(inferred: Inferred) -> None:
 
 def _check_free(model: onnx.ModelProto, free: set[str]) -> None:
     """Refuse free dimensions that the inputs do not have."""
-    shapes = tensors.dynamic_inputs(model).values()
-    names = {str(size) for shape in shapes for size in shape or () if isinstance(size, Dim)}
+    names = set(tensors.stated_of(tensors.stated_dims(model)).dims)
     for name in free - names:
         raise InputError(f"no dimension {name!r}; {suggest(name, sorted(names))}")
 
 
-def _with_free(model: onnx.ModelProto, bound: Mapping[str, Shape], free: set[str]) -> dict[str, Shape]:
+def _with_free(model: onnx.ModelProto, bound: Mapping[str, Shape], chosen: Chosen, free: set[str]) -> dict[str, Shape]:
     """Sizes of the inputs, in which the free dimensions stay as they are."""
-    declared = tensors.dynamic_inputs(model)
-    return {
-        name: tuple(
-            kept if isinstance(kept, Dim) and str(kept) in free else size
-            for kept, size in zip(declared[name] or sizes, sizes, strict=True)
-        )
-        for name, sizes in bound.items()
-    }
+    fixed = {dim: size for dim, size in chosen.sizes.items() if dim not in free}
+    declared = tensors.dynamic_inputs(model, fixed)
+    return {name: declared.get(name) or sizes for name, sizes in bound.items()}
 
 
 def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Value], names: Iterator[str]) -> None:

@@ -18,6 +18,7 @@ from bench.graphs.file.ports import widen_ports
 from bench.graphs.file.replace import replace_all
 from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.text import value_type
+from bench.graphs.shapes.stated import stated
 
 Shape = tuple[int | str | None, ...]
 Mend: TypeAlias = "Callable[[onnx.ModelProto], str | None]"
@@ -174,8 +175,10 @@ def is_batched(shapes: Sequence[Shape]) -> bool:
         return False
     if not isinstance(first, str):
         return first == 1
-    later = [dim for shape in shapes for dim in shape[1:]]
-    return first not in later and not any(isinstance(dim, str) and "batch" in dim.lower() for dim in later)
+    later = [dim for shape in shapes for dim in shape[1:] if isinstance(dim, str)]
+    found = stated((first, *later))
+    is_used = any(first in found.of(dim) or "batch" in dim.lower() for dim in later)
+    return not is_used and first not in found.following  # such as `2*batch`, of which one row is no request
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:

@@ -45,10 +45,23 @@ class Requirement:
 
     def is_met(self, sizes: Sizes, known: dict[Atom, int]) -> bool:
         """Whether sizes of all `dims` meet the requirement; `known` keeps the values of atoms for these sizes."""
+        if self.holds is _divides and any(sizes[dim] == 0 for dim in self.dims):
+            return True  # no elements are no rows
         try:
             return self.holds(*(_value_of(size, sizes, known) for size in self.sizes))
         except ArithmeticError:  # a division by a size of 0
             return False
+
+    def is_equal(self, sizes: Sizes, known: dict[Atom, int]) -> bool:
+        """Whether its sizes are all the same; the arguments are as for `is_met`."""
+        try:
+            return equal(*(_value_of(size, sizes, known) for size in self.sizes))
+        except ArithmeticError:
+            return False
+
+    def equates(self, size: Size) -> bool:
+        """Whether it asks that others of its sizes be equal to a size."""
+        return self.holds in (equal, _joined) and size in self.sizes
 
     def text(self, sizes: Sizes) -> str:
         """The requirement in words, with the numbers that it meets instead."""
@@ -89,6 +102,13 @@ class Requirements:
             ways: list[list[Requirement]] = [branch.unmet(sizes, known) for branch in branches]
             missed += sorted(ways, key=len)[0]
         return missed
+
+    def num_stretched(self, sizes: Sizes, dim: str) -> int:
+        """The number of requirements about a dimension that sizes meet by stretching a size of 1 to another."""
+        known: dict[Atom, int] = {}
+        joined = [alike for alike in self._alike if alike[0].holds is _joined and dim in alike[0].dims]
+        number = sum(len(alike) for alike in joined if not alike[0].is_equal(sizes, known))
+        return number + sum(min(branch.num_stretched(sizes, dim) for branch in branches) for branches in self.choices)
 
 
 def of_steps(steps: Sequence[Step]) -> Requirements:
@@ -165,7 +185,7 @@ def _of_node(node: Node) -> Iterator[Requirement]:
             continue
 
 
-def _equal(*sizes: int) -> bool:
+def equal(*sizes: int) -> bool:
     return len(set(sizes)) == 1
 
 
@@ -195,7 +215,7 @@ def _of_product(node: Node) -> Found:
     if node.op_type == "Gemm":
         first = first[::-1] if node.integer("transA") else first
         second = second[::-1] if node.integer("transB") else second
-    yield "multiplies over equal sizes", [first[-1], second[0] if len(second) == 1 else second[-2]], _equal
+    yield "multiplies over equal sizes", [first[-1], second[0] if len(second) == 1 else second[-2]], equal
     for axis in range(3, min(len(first), len(second)) + 1):
         yield "joins equal sizes or 1", [first[-axis], second[-axis]], _joined
 
@@ -204,7 +224,7 @@ def _of_window(node: Node) -> Found:
     data = node.shape()
     if node.op_type == "Conv":
         weights = node.shape(1)
-        yield "takes as many channels as its weights have", [data[1], weights[1] * node.integer("group", 1)], _equal
+        yield "takes as many channels as its weights have", [data[1], weights[1] * node.integer("group", 1)], equal
     for size in node.out()[2:]:
         yield "needs room for a window, so that its output is 1 or more", [size], _is_positive
 
@@ -223,7 +243,7 @@ def _of_reshape(node: Node) -> Found:
         rest = math.prod(size for size in told if size != -1)
         yield "divides all elements into rows", [math.prod(data), rest], _divides
     else:
-        yield "keeps the number of elements", [math.prod(data), math.prod(told)], _equal
+        yield "keeps the number of elements", [math.prod(data), math.prod(told)], equal
 
 
 def _divides(total: int, rest: int) -> bool:
@@ -237,21 +257,23 @@ def _of_concat(node: Node) -> Found:
     for other in range(rank):
         sizes = list(dict.fromkeys(shape[other] for shape in shapes))
         if other != axis and len(sizes) > 1:
-            yield "joins tensors of equal sizes", sizes, _equal
+            yield "joins tensors of equal sizes", sizes, equal
 
 
 def _of_recurrent(node: Node) -> Found:
     data, weights = node.shape(0), node.shape(1)
-    yield "takes as many features as its weights have", [data[2], weights[2]], _equal
+    yield "takes as many features as its weights have", [data[2], weights[2]], equal
     batch = data[0 if node.integer("layout") else 1]
+    hidden = node.shape(2)[2]
     for index in (5, 6):
         if node.has(index):
             state = node.shape(index)
-            yield "has a state for each sample", [state[0 if node.integer("layout") else 1], batch], _equal
+            yield "has a state for each sample", [state[0 if node.integer("layout") else 1], batch], equal
+            yield "has states as wide as its weights", [state[2], hidden], equal
 
 
 def _of_channels(node: Node) -> Found:
-    yield "has a scale for each channel", [node.shape()[1], node.shape(1)[0]], _equal
+    yield "has a scale for each channel", [node.shape()[1], node.shape(1)[0]], equal
 
 
 def _of_split(node: Node) -> Found:
@@ -259,7 +281,7 @@ def _of_split(node: Node) -> Found:
     axis = node.axis(len(shape), 0)
     parts = node.told("split", 1, since=13)
     if parts:
-        yield "cuts an axis into parts of stated sizes", [shape[axis], sum(parts)], _equal
+        yield "cuts an axis into parts of stated sizes", [shape[axis], sum(parts)], equal
 
 
 RULES: Mapping[str, Callable[[Node], Found]] = {

@@ -82,8 +82,7 @@ class ShapeEngine:
         self.expressions: dict[str, Shape] = {
             name: value.shape for name, value in tensors.named_values(inferred) if value.shape is not None
         }
-        names = [size for shape in tensors.dynamic_inputs(inferred.model).values() for size in shape or ()]
-        self.dims: tuple[str, ...] = tuple(dict.fromkeys(str(size) for size in names if isinstance(size, Dim)))
+        self.dims: tuple[str, ...] = tensors.stated_of(tensors.stated_dims(inferred.model)).dims
         decided = {name: shape for name, shape in self.expressions.items() if not any(map(unknowns, shape))}
         self.undecided: tuple[str, ...] = tuple(name for name in self.expressions if name not in decided)
         self._compiled = compile_shapes(decided, self.dims)

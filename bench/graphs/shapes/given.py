@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from bench.api.errors import InputError
@@ -21,18 +22,17 @@ class GivenShape:
     dtype: str | None
 
 
-def dims_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, int]:
+def dims_from(texts: Iterable[str]) -> dict[str, int]:
     """Sizes of dynamic dimensions by name, from texts such as `seq=128`.
 
     Args:
         texts: as the option `--dim` takes them.
-        zero: whether a dimension may have no elements.
 
     Raises:
         InputError: a text is not a name and a whole number.
     """
-    fix = "not a size of a dimension: {!r}; write --dim height=224"
-    return {name: int(match["sizes"]) for name, match in _matched(texts, DIM, fix, zero=zero)}
+    fix = "not a size of a dimension: {!r}; write --dim height=224, a whole number of 0 or more"
+    return {name: int(match["sizes"]) for name, match in _matched(texts, DIM, fix)}
 
 
 def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -46,7 +46,7 @@ def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """
     fix = "not a size of a dimension: {!r}; write --dim height=224, or --dim height=224,448 for two sizes"
     found: dict[str, tuple[int, ...]] = {}
-    for name, match in _matched(texts, AXIS, fix, zero=False):
+    for name, match in _matched(texts, AXIS, fix):
         sizes = tuple(map(int, match["sizes"].split(",")))
         if re.search(r"=\d+,", name):
             raise InputError(
@@ -58,12 +58,11 @@ def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def shapes_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, GivenShape]:
+def shapes_from(texts: Iterable[str]) -> dict[str, GivenShape]:
     """Shapes of inputs by name, from texts such as `image=1x3x224x224`, `tokens=1x16:int64` or `scalar=`.
 
     Args:
         texts: as the option `--shape` takes them.
-        zero: whether a dimension may have no elements.
 
     Raises:
         InputError: a text is not a name, sizes joined by `x`, and perhaps a dtype after a colon.
@@ -71,14 +70,31 @@ def shapes_from(texts: Iterable[str], *, zero: bool = False) -> dict[str, GivenS
     fix = "not a shape of an input: {!r}; write --shape image=1x3x224x224 or tokens=1x16:int64"
     return {
         name: GivenShape(sizes=tuple(int(size) for size in match["sizes"].split("x") if size), dtype=match["dtype"])
-        for name, match in _matched(texts, SHAPE, fix, zero=zero)
+        for name, match in _matched(texts, SHAPE, fix)
     }
 
 
-def tell_guessed(sizes: Mapping[str, int]) -> list[str]:
-    """The line about sizes of dimensions, by name, that nobody gave; no line where there are none."""
-    listed = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
-    return [f"sizes left open were guessed: {listed}; say others with --dim"] if sizes else []
+def option(dim: str, size: int | str) -> str:
+    """The option that gives a dimension a size, as a shell takes it."""
+    return f"--dim {shlex.quote(f'{dim}={size}')}"
+
+
+def tell_sizes(
+    guessed: Mapping[str, int], given: Mapping[str, int] = {}, following: Mapping[str, int] = {}
+) -> list[str]:
+    """The line about the sizes of dimensions; no line where a person gave them all.
+
+    Args:
+        guessed: sizes that nobody gave, by dimension.
+        given: sizes that a person gave.
+        following: sizes that follow from the others.
+    """
+    if not guessed and not following:
+        return []
+    kinds = ((given, "given"), (guessed, "guessed"), (following, "from these"))
+    parts = [f"{', '.join(f'{dim}={size}' for dim, size in sizes.items())} ({how})" for sizes, how in kinds if sizes]
+    first = next(iter({**guessed, **given, **following}))
+    return [f"sizes: {', '.join(parts)}; say others with {option(first, 'SIZE')}"]
 
 
 def tell_fitted(chosen: Mapping[str, int], likely: Mapping[str, int], reasons: Mapping[str, str]) -> list[str]:
@@ -93,13 +109,11 @@ def tell_fitted(chosen: Mapping[str, int], likely: Mapping[str, int], reasons: M
     return [f"{dim} is {chosen[dim]} and not {likely[dim]}: {why}" for dim, why in changed.items()]
 
 
-def _matched(
-    texts: Iterable[str], pattern: re.Pattern[str], fix: str, *, zero: bool
-) -> Iterator[tuple[str, re.Match[str]]]:
+def _matched(texts: Iterable[str], pattern: re.Pattern[str], fix: str) -> Iterator[tuple[str, re.Match[str]]]:
     """Each name with the match of what stands after its `=`; a name may hold `=` and `:` itself."""
     for text in texts:
         name, _, value = text.rpartition("=")
         match = pattern.fullmatch(value)
-        if not name or match is None or (not zero and 0 in map(int, re.findall(r"\d+", match["sizes"]))):
+        if not name or match is None:
             raise InputError(fix.format(text))
         yield name, match

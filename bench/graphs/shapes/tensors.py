@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import onnx
@@ -12,8 +12,10 @@ from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
 from bench.graphs.file.sizes import stated_size
-from bench.graphs.shapes.dims import Dim, Shape, Size, shape_text, symbol
+from bench.graphs.shapes.chosen import Chosen, choose
+from bench.graphs.shapes.dims import Shape, shape_text
 from bench.graphs.shapes.node import Value
+from bench.graphs.shapes.stated import Stated, stated
 from bench.graphs.shapes.steps import Inferred, Step
 
 
@@ -68,26 +70,45 @@ def tensor_info(name: str, value: Value) -> TensorInfo:
     )
 
 
-def dynamic_inputs(model: onnx.ModelProto) -> dict[str, Shape | None]:
-    """Shapes of a graph's inputs, with a named dimension for each size that the file leaves open."""
-    found: dict[str, Shape | None] = {}
+def stated_dims(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...] | None]:
+    """Shapes of a graph's inputs as the file states them, with a text for each size that it leaves open."""
+    found: dict[str, tuple[int | str, ...] | None] = {}
     for value in fed_inputs(model.graph):
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
             found[value.name] = None
             continue
-        sizes: list[Size] = []
+        sizes: list[int | str] = []
         for axis, dim in enumerate(tensor.shape.dim):
             size = stated_size(dim)
-            name = dim.dim_param if dim.dim_param not in ("", "?") else f"{value.name}_{axis}"
-            sizes.append(symbol(name) if size is None else size)
+            text = dim.dim_param if dim.dim_param not in ("", "?") else f"{value.name}_{axis}"
+            sizes.append(text if size is None else size)
         found[value.name] = tuple(sizes)
     return found
 
 
+def stated_of(shapes: Mapping[str, Sequence[int | str] | None], known: Mapping[str, int] = {}) -> Stated:
+    """What the texts in shapes stand for; `known` is as `stated` takes it."""
+    return stated((size for shape in shapes.values() for size in shape or () if isinstance(size, str)), known)
+
+
+def dynamic_inputs(model: onnx.ModelProto, known: Mapping[str, int] = {}) -> dict[str, Shape | None]:
+    """Shapes of a graph's inputs, with a dimension, or an expression of dimensions, for each size that is left open.
+
+    Args:
+        known: sizes of dimensions, which are numbers in the shapes.
+    """
+    shapes = stated_dims(model)
+    sizes = stated_of(shapes, known).sizes
+    return {
+        name: None if shape is None else tuple(sizes[size] if isinstance(size, str) else size for size in shape)
+        for name, shape in shapes.items()
+    }
+
+
 def bind_inputs(
     model: onnx.ModelProto, *, shapes: Mapping[str, Sequence[int]] | None = None, dims: Mapping[str, int] | None = None
-) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+) -> tuple[dict[str, tuple[int, ...]], Chosen]:
     """Choose a size for every dimension of a model's inputs; dimensions that are not given are guessed.
 
     Args:
@@ -95,44 +116,57 @@ def bind_inputs(
         dims: sizes of dynamic dimensions, by name.
 
     Returns:
-        Shapes of the inputs by name, and the guessed sizes of dimensions by name.
+        Shapes of the inputs by name, and the sizes of all dimensions.
 
     Raises:
         InputError: there is no such input or dimension, or a size does not fit.
     """
-    inputs = dynamic_inputs(model)
-    sizes = _given_dims(inputs, dict(dims or {}))
-    for name, given in (shapes or {}).items():
+    inputs = stated_dims(model)
+    found = stated_of(inputs)
+    given = _given_dims(found, dict(dims or {}))
+    free: dict[str, tuple[int, ...]] = {}  # inputs whose shape the file does not state
+    for name, wanted in (shapes or {}).items():
         if name not in inputs:
             raise InputError(f"no input {name!r}; {suggest(name, inputs)}")
         declared = inputs[name]
         if declared is None:
-            inputs[name] = tuple(given)
+            free[name] = tuple(wanted)
             continue
-        if len(declared) != len(given):
+        if len(declared) != len(wanted):
             raise InputError(
-                f"input {name!r} has {len(declared)} axes, {shape_text(declared)}; {shape_text(given)} was given"
+                f"input {name!r} has {len(declared)} axes, {shape_text(declared)}; {shape_text(wanted)} was given"
             )
-        for axis, (size, wanted) in enumerate(zip(declared, given, strict=True)):
-            if wanted < 0:
-                raise InputError(f"axis {axis} of input {name!r} is given {wanted}; a size is 0 or more")
-            if isinstance(size, int) and size != wanted:
-                raise InputError(f"axis {axis} of input {name!r} is fixed to {size} in the file; {wanted} was given")
-            if isinstance(size, Dim) and sizes.setdefault(str(size), wanted) != wanted:
-                raise InputError(f"dimension {size} is given two sizes, {sizes[str(size)]} and {wanted}")
-    guessed: dict[str, int] = {}
-    bound: dict[str, tuple[int, ...]] = {}
-    for name, shape in inputs.items():
-        for axis, size in enumerate(shape or ()):
-            if isinstance(size, Dim) and str(size) not in sizes:
-                sizes[str(size)] = guessed[str(size)] = guess_size(str(size), axis, len(shape or ()))
-        if shape is not None:
-            bound[name] = tuple(sizes[str(size)] if isinstance(size, Dim) else size for size in shape)
-    return bound, guessed
+        for axis, (size, asked) in enumerate(zip(declared, wanted, strict=True)):
+            if asked < 0:
+                raise InputError(f"axis {axis} of input {name!r} is given {asked}; a size is 0 or more")
+            if isinstance(size, int) and size != asked:
+                raise InputError(f"axis {axis} of input {name!r} is fixed to {size} in the file; {asked} was given")
+            if isinstance(size, str) and given.setdefault(size, asked) != asked:
+                raise InputError(f"dimension {size} is given two sizes, {given[size]} and {asked}")
+    chosen = choose(found, given, likely_sizes(found, (shape for shape in inputs.values() if shape is not None)))
+    bound = {
+        name: tuple(chosen.values[size] if isinstance(size, str) else size for size in shape)
+        for name, shape in inputs.items()
+        if shape is not None
+    }
+    return {**bound, **free}, chosen
 
 
-def _given_dims(inputs: Mapping[str, Shape | None], dims: dict[str, int]) -> dict[str, int]:
-    names = list(dict.fromkeys(str(size) for shape in inputs.values() for size in shape or () if isinstance(size, Dim)))
+def likely_sizes(found: Stated, shapes: Iterable[Sequence[int | str]]) -> dict[str, int]:
+    """The likely size of each dimension, by its name and its first place: as a size of its own, if it has such a place.
+
+    Args:
+        found: what the texts in the shapes stand for.
+        shapes: of the inputs.
+    """
+    places = [(size, axis, len(shape)) for shape in shapes for axis, size in enumerate(shape) if isinstance(size, str)]
+    bare = {text: guess_size(text, axis, rank) for text, axis, rank in reversed(places) if text not in found.following}
+    within = {dim: guess_size(dim, axis, rank) for text, axis, rank in reversed(places) for dim in found.of(text)}
+    return {dim: bare.get(dim, within[dim]) for dim in found.dims}
+
+
+def _given_dims(found: Stated, dims: dict[str, int]) -> dict[str, int]:
+    names = list(dict.fromkeys((*found.sizes, *found.dims)))
     for name, size in dims.items():
         if name not in names:
             raise InputError(f"no dimension {name!r}; {suggest(name, names)}")

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import Domain, without_objects
+from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx, onnxruntime
 from bench.graphs.file import foreign, lazy, training
 from bench.graphs.file.domains import domains
@@ -28,9 +29,9 @@ from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.words import words
 from bench.graphs.sessions import cpu_session, runtime_version
 from bench.graphs.shapes import fitting
-from bench.graphs.shapes.fitting import Proposal
+from bench.graphs.shapes.chosen import choose
 from bench.graphs.shapes.given import tell_fitted
-from bench.tasks import sizes
+from bench.tasks import probe, sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
@@ -93,7 +94,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     here is taken as it states itself, with a note: another runtime may run it.
 
     Raises:
-        InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's.
+        InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's, or
+            contradict what it states or what its nodes require.
     """
     model, told, mended = path, foreign.inspect(path), None
     if told["data"] or told["rewritten"]:
@@ -110,17 +112,23 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         session = _opened(weights, optimized=False)
     inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     given = sizes.given_sizes(inputs, asked)
-    likely: Mapping[str, int] = next(sizes.guesses(inputs, given))
+    likely = sizes.chosen(inputs, given, asked)
     stored = lazy.read(weights)
     limits: dict[str, Domain] = {**domains(stored), **words(stored)}
-    proposed = _fitting(stored, likely, given)
-    chosen: Mapping[str, int] = proposed[0].sizes if proposed else likely
+    required = fitting.requirements(stored)
+    proposed = list(fitting.fitted(required, likely)) if likely.guessed else []
+    if proposed and (texts := fitting.followed(required, proposed[0], likely)):
+        inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
+    known = probe.stated_of(inputs)
+    fitting_sizes = [proposal.sizes for proposal in proposed] or [likely.values]
+    first = [{**each, **choose(known, given, each, strict=asked.arrays is None).values} for each in fitting_sizes]
+    chosen: Mapping[str, int] = first[0]
     trying = _Trying(
         inputs=inputs,
         stated=outputs,
         given=given,
         asked=asked,
-        first=tuple(proposal.sizes for proposal in proposed),
+        first=tuple(first),
         limits=limits,
         deadline_s=time.monotonic() + asked.try_s,
     )
@@ -140,8 +148,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
             _reopen(weights, folder, outputs, wrong)
             notes += [f"{line}; measured is a copy that leaves its sizes open" for line in wrong.values()]
     except sizes.NothingRunsError as error:
+        if not isinstance(session, str) and (why := fitting.contradiction(required, likely)):
+            raise InputError(why) from error
         notes.append(f"no run has checked the sizes of its inputs: {error}")
-    notes += tell_fitted(chosen, likely, proposed[0].reasons if proposed else {})
+    notes += tell_fitted(chosen, likely.sizes, proposed[0].reasons if proposed else {})
     batched = foreign.is_batched([spec.shape for spec in (*inputs, *outputs)])
     interface = Interface(inputs=inputs, outputs=outputs, batched=batched)
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
@@ -158,11 +168,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     return found.telling(training.of_onnx(stored.model))
 
 
-def _fitting(stored: lazy.Stored, likely: Mapping[str, int], given: Mapping[str, int]) -> list[Proposal]:
-    """Sizes that meet what the nodes require of them, best first."""
-    if likely.keys() <= given.keys():
-        return []
-    return list(fitting.proposals(fitting.requirements(stored), likely, given))
+def _renamed(specs: Iterable[TensorSpec], texts: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+    """Specs with other texts for some dimensions."""
+    return tuple(
+        dataclasses.replace(spec, shape=tuple(texts.get(str(dim), dim) for dim in spec.shape)) for spec in specs
+    )
 
 
 def _opened(path: Path, *, optimized: bool = True) -> onnxruntime.InferenceSession | str:

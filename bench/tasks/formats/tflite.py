@@ -64,7 +64,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         for name, dtype, dims in _fields(outputs)
     )
     interface = Interface(inputs=specs, outputs=stated, batched=is_batched([spec.shape for spec in (*specs, *stated)]))
-    return interface.found(TfLiteTask, sizes=next(sizes.guesses(specs, given)), given=given, notes=(note,))
+    return interface.found(TfLiteTask, sizes=sizes.chosen(specs, given, asked).values, given=given, notes=(note,))
 
 
 def _fields(ports: Mapping[str, Any]) -> list[tuple[str, str, list[int | None]]]:

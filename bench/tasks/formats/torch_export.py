@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -87,5 +88,13 @@ def _inputs(program: Any) -> tuple[TensorSpec, ...]:
         specs.append(TensorSpec(name=name, dtype=str(value.dtype).removeprefix("torch."), shape=shape))
     firsts = {spec.shape[:1] for spec in specs}
     batch = firsts.pop() if len(firsts) == 1 else ()
-    renamed: dict[int | str, str] = {dim: probe.BATCH for dim in batch if isinstance(dim, str)}
-    return tuple(dataclasses.replace(spec, shape=tuple(renamed.get(dim, dim) for dim in spec.shape)) for spec in specs)
+    first = next((dim for dim in batch if isinstance(dim, str) and dim.isidentifier()), None)
+    if first is None:
+        return tuple(specs)
+    whole = re.compile(rf"\b{first}\b")  # which may stand within others, as in `2*s0`
+    return tuple(
+        dataclasses.replace(
+            spec, shape=tuple(whole.sub(probe.BATCH, dim) if isinstance(dim, str) else dim for dim in spec.shape)
+        )
+        for spec in specs
+    )

@@ -61,4 +61,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     )
     made = transformers_task.made(TransformersTask, network, path, folder, asked, attributes)
     # A request to generate tells its own sizes.
-    return dataclasses.replace(made, guessed={}) if attributes else made
+    return dataclasses.replace(made, chosen=dataclasses.replace(made.chosen, sizes={})) if attributes else made

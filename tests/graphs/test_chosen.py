@@ -1,0 +1,116 @@
+"""Sizes that hang together: those that were given stay, the rest follows, and a contradiction has both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from bench.api.errors import InputError
+from bench.graphs.shapes import tensors
+from bench.graphs.shapes.chosen import Chosen, choose
+from bench.graphs.shapes.stated import stated
+
+CACHED = ("past", "new", "past + new")
+HALVES = ("2*n", "n/2", "ceil(n/4)")
+
+
+def chosen(texts: tuple[str, ...], **given: int) -> Chosen:
+    known = stated(texts)
+    return choose(known, given, dict.fromkeys(known.dims, 16))
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ({}, (16, 16, 32)),
+        ({"past": 0}, (0, 16, 16)),
+        ({"past": 0, "new": 1}, (0, 1, 1)),
+        ({"past + new": 40}, (16, 24, 40)),
+        ({"past + new": 40, "past": 8}, (8, 32, 40)),
+        ({"past + new": 16, "new": 16}, (0, 16, 16)),
+        ({"past + new": 33, "new": 1}, (32, 1, 33)),
+        ({"past + new": 5000, "new": 1}, (4999, 1, 5000)),
+    ],
+)
+def test_a_sum_is_solved_with_what_was_given(given: Mapping[str, int], values: tuple[int, ...]) -> None:
+    known = stated(CACHED)
+    found = choose(known, given, dict.fromkeys(known.dims, 16))
+    assert tuple(found.values[text] for text in CACHED) == values
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ({}, (32, 8, 4)),
+        ({"n": 6}, (12, 3, 2)),
+        ({"2*n": 20}, (20, 5, 3)),
+        ({"n/2": 7}, (28, 7, 4)),
+        ({"ceil(n/4)": 5}, (40, 10, 5)),
+    ],
+)
+def test_multiples_and_shares_are_solved(given: Mapping[str, int], values: tuple[int, ...]) -> None:
+    found = choose(stated(HALVES), given, {"n": 16})
+    assert tuple(found.values[text] for text in HALVES) == values
+
+
+@pytest.mark.parametrize(
+    ("texts", "given", "message"),
+    [
+        (
+            CACHED,
+            {"past": 16, "new": 16, "past + new": 40},
+            "dimension 'past + new' is given 40, and new=16 and past=16 make it 32; leave one of them out, or say "
+            "--dim 'past + new=32'",
+        ),
+        (
+            CACHED,
+            {"past": 20, "past + new": 10},
+            "dimension 'past + new' is given 10, which no size of new makes with past=20; say --dim 'past + new=36'",
+        ),
+        (HALVES, {"n": 7}, "dimension 'n/2' is no whole number with n=7; say --dim n=8"),
+        (HALVES, {"2*n": 7}, "dimension '2*n' is given 7, which no size of n makes; say --dim '2*n=32'"),
+        (("n", "n - 3 + 0"), {"n": 1}, "dimension 'n - 3 + 0' is no size of 0 or more with n=1; say --dim n=3"),
+        (
+            ("m", "n", "m//n"),
+            {"m": 4, "n": 0},
+            "dimension 'm//n' is no size of 0 or more with m=4 and n=0; say --dim n=1",
+        ),
+    ],
+)
+def test_a_contradiction_has_both_sides(texts: tuple[str, ...], given: Mapping[str, int], message: str) -> None:
+    known = stated(texts)
+    with pytest.raises(InputError) as raised:
+        choose(known, given, dict.fromkeys(known.dims, 16))
+    assert str(raised.value) == message
+
+
+def test_samples_are_as_they_are_whatever_the_file_states() -> None:
+    known = stated(CACHED)
+    given = {"past": 3, "new": 4, "past + new": 9}
+    assert choose(known, given, {}, strict=False).values == given
+
+
+def test_sizes_are_told_by_who_chose_them() -> None:
+    assert chosen(CACHED).told() == [
+        "sizes: past=16, new=16 (guessed), past + new=32 (from these); say others with --dim past=SIZE"
+    ]
+    assert chosen(CACHED, past=0).told() == [
+        "sizes: past=0 (given), new=16 (guessed), past + new=16 (from these); say others with --dim new=SIZE"
+    ]
+    assert chosen(CACHED, past=0, new=1).told() == [
+        "sizes: past=0, new=1 (given), past + new=1 (from these); say others with --dim past=SIZE"
+    ]
+    assert chosen(("n", "k"), n=1, k=2).told() == [], "a person gave them all"
+    assert chosen(CACHED, past=0).told(without=["new"]) == [], "new has several sizes, and so has what follows"
+
+
+def test_a_dimension_that_a_given_sum_decides_is_not_guessed() -> None:
+    found = choose(stated(CACHED), {"past + new": 40, "past": 8}, {"new": 16})
+    assert (found.guessed, found.following) == ({}, {"new": 32})
+
+
+def test_likely_sizes_are_those_of_a_place_of_its_own() -> None:
+    shapes = [("2*batch", 4, "height", "width"), ("batch", "2*height")]
+    known = tensors.stated_of(dict(enumerate(shapes)))  # type: ignore[arg-type]
+    assert tensors.likely_sizes(known, shapes) == {"height": 224, "width": 224, "batch": 1}
