@@ -19,7 +19,7 @@ from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from bench.tasks import dataset, examine, formats
+from bench.tasks import dataset, examine, formats, names
 from bench.tasks.wanted import Wanted
 
 SCHEMA = 4  # raise it when the same file would become another task
@@ -52,10 +52,17 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adopted:
-    """The name of a task that was made of a model, and lines to tell the user about it."""
+    """The name of a task that was made of a model, and lines to tell the user about it.
+
+    Attributes:
+        name: the name.
+        notes: the lines.
+        chosen: how the name was chosen among those of a folder of results, which `names.keep` notes there; or None.
+    """
 
     name: str
     notes: tuple[str, ...] = ()
+    chosen: names.Chosen | None = None
 
 
 def adopt(
@@ -65,6 +72,7 @@ def adopt(
     told: Collection[str] = (),
     limits: Limits | None = None,
     beside: str | None = None,
+    results: Path | None = None,
 ) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
@@ -75,6 +83,7 @@ def adopt(
         told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
         limits: time and memory of the child process that opens the model; None for those of every command.
         beside: name of a task that the new one must not take.
+        results: folder of results in which no other model may have the task's name.
 
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
@@ -85,9 +94,10 @@ def adopt(
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
-        adopted = Adopted(name=_adopt_folder(path, beside))
+        adopted = _adopt_folder(path, beside, results)
     else:
-        adopted = _adopt_model(path, options, told, limits or Limits.of(step_s=None, memory_bytes=None), beside)
+        limits = limits or Limits.of(step_s=None, memory_bytes=None)
+        adopted = _adopt_model(path, options, told, limits, beside, results)
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -112,22 +122,38 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     return None
 
 
-def _adopt_folder(path: Path, beside: str | None) -> str:
-    """Put a folder with a `task.py` on the search path by a link in the cache, and give the task's name."""
+def _adopt_folder(path: Path, beside: str | None, results: Path | None) -> Adopted:
+    """Put a folder with a `task.py` on the search path by a link in the cache."""
     path = path.resolve()
     known = loading.find("models").get(path.name)
     if known is not None and known.parent.resolve() == path and path.name != beside:
-        return path.name
-    name = _name(path.name, beside)
-    place = cache.folder() / "tasks" / cache.digest(str(path))
+        return Adopted(name=path.name)
+    adopted = _named(path, "", beside, results)
+    place = cache.folder() / "tasks" / cache.digest([str(path), adopted.name])
     (place / "models").mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path
-        (place / "models" / name).symlink_to(path)
+    with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path and the name
+        (place / "models" / adopted.name).symlink_to(path)
     _put_first(place)
-    return name
+    return adopted
 
 
-def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None) -> Adopted:
+def _named(path: Path, content: str, beside: str | None, results: Path | None) -> Adopted:
+    """The name of a model's task, with a line about it where it is not that of the file.
+
+    Args:
+        path: the model.
+        content: see `names.Claim`.
+        beside, results: as for `adopt`.
+    """
+    if results is None or beside is not None:
+        return Adopted(name=_name(path.stem if path.is_file() else path.resolve().name, beside))
+    chosen = names.choose(results, path, content, _name)
+    return Adopted(name=chosen.name, notes=(chosen.note,) if chosen.note else (), chosen=chosen)
+
+
+def _adopt_model(
+    path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None, results: Path | None
+) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
     Raises:
@@ -139,24 +165,25 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
         raise InputError(f"{path} holds {code}; add --trust to load it")
     if options.dataset is not None:
         dataset.check(options.dataset)
-    name = _name(path.stem if path.is_file() else path.resolve().name, beside)
     tasks = cache.folder() / "tasks"
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
-        folder = Path(making, name)
+        folder = Path(making, "model")
         folder.mkdir()
         found = _examine(module, path.absolute(), folder, options, limits)
+        content = cache.digest_folder(folder)
+        named = _named(path, content, beside, results)
 
         def make(target: Path) -> dict[str, Any]:
             target.parent.parent.mkdir(parents=True)
             shutil.move(folder, target.parent)
             return {}
 
-        key = cache.digest([SCHEMA, name, cache.digest_folder(folder)])
-        weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
+        key = cache.digest([SCHEMA, named.name, content])
+        weights, _ = cache.obtain(f"tasks/{key}", f"models/{named.name}/{found['weights']}", make)
     _put_first(weights.parents[2])
     guessed = {dim: size for dim, size in found["guessed"].items() if dim not in told}
-    return Adopted(name=name, notes=(*found["notes"], *given.tell_guessed(guessed)))
+    return dataclasses.replace(named, notes=(*named.notes, *found["notes"], *given.tell_guessed(guessed)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:
