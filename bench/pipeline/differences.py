@@ -42,7 +42,7 @@ class Differences:
         return self.fault is None and not self.shapes and self.absolute == 0
 
     def reason(self, num_samples: int) -> str | None:
-        """Why outputs that must have the reference's shapes are broken, and how the others differ; None if they are not.
+        """Why outputs are broken that must have the reference's shapes, and how other samples differ; None if not.
 
         Args:
             num_samples: number of samples that were compared.

@@ -45,8 +45,8 @@ def other_shapes(name: str, output: np.ndarray) -> str:
     """What to say of an output whose samples have several shapes, where targets are compared in one."""
     shapes = sorted({np.shape(sample) for sample in output})
     return (
-        f"output {name!r} has shapes from {shapes[0]} to {shapes[-1]} by the data of the sample, and targets are compared "
-        "in one shape: give a Python file with metrics(outputs, targets), or name another output with --output"
+        f"output {name!r} has shapes from {shapes[0]} to {shapes[-1]} by the data of the sample, and targets are "
+        "compared in one shape: give a Python file with metrics(outputs, targets), or name another output with --output"
     )
 
 

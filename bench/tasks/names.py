@@ -1,10 +1,10 @@
 """Names of the models whose results lie in one folder: files that share a name are told apart by their folders.
 
-A task has the name of its model's file, which cells begin with. Model hubs keep many files of the name `model.onnx`, and
-results of two of them under one name would hide each other. So a folder of results notes which model each name stands
-for, in `models.json`: a digest of the model's place, relative to the folder, and a digest of its task. A model at the
-same place is the same, though its content has changed since; so is the same content at another place. The file can be
-lost without losing a result: the next model of a name then takes it.
+A task has the name of its model's file, with which cells begin. Model hubs keep many files of the name `model.onnx`,
+and results of two of them under one name would hide each other. So a folder of results notes which model each name
+stands for, in `models.json`: a digest of the model's place, relative to the folder, and a digest of its task. A model
+at the same place is the same, though its content has changed since; so is the same content at another place. The file
+can be lost without losing a result: the next model of a name then takes it.
 """
 
 from __future__ import annotations

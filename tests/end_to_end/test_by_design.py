@@ -1,4 +1,4 @@
-"""`bench run --model` on outputs with infinities by design or a number of rows of their own, and on files of one name."""
+"""`bench run --model` on outputs with infinities by design or as many rows as the data give, and files of one name."""
 
 from __future__ import annotations
 

@@ -51,23 +51,26 @@ def test_an_output_without_a_finite_value_is_named() -> None:
         (
             (1, 1),
             np.nan,
-            "output y holds 1 values that are not finite, of 6; the first, nan in sample 1 at [1], is 4 in the reference",
+            "output y holds 1 values that are not finite, of 6; the first, nan in sample 1 at [1]"
+            ", is 4 in the reference",
         ),
         (
             (0, 1),
             np.inf,
-            "output y holds 1 values that are not finite, of 6; the first, inf in sample 0 at [1], is -inf in the reference",
+            "output y holds 1 values that are not finite, of 6; the first, inf in sample 0 at [1]"
+            ", is -inf in the reference",
         ),
         (
             (0, 1),
             np.nan,
-            "output y holds 1 values that are not finite, of 6; the first, nan in sample 0 at [1], is -inf in the reference",
+            "output y holds 1 values that are not finite, of 6; the first, nan in sample 0 at [1]"
+            ", is -inf in the reference",
         ),
         (
             (1, 0),
             -1e9,
-            "output y holds 1 finite values where the reference's are not finite, of 6; the first, -1e+09 in sample 1 at "
-            "[0], is -inf in the reference",
+            "output y holds 1 finite values where the reference's are not finite, of 6; the first, -1e+09 in sample 1 "
+            "at [0], is -inf in the reference",
         ),
     ],
 )
@@ -131,7 +134,8 @@ def test_values_that_are_not_finite_are_found_among_samples_of_several_shapes() 
     assert between(wrong, expected).is_equal
     wrong[2][2, 1] = np.nan
     assert between(wrong, expected, [5, 6, 7]).fault == (
-        "output y holds 1 values that are not finite, of 10; the first, nan in sample 7 at [2, 1], is 6 in the reference"
+        "output y holds 1 values that are not finite, of 10; the first, nan in sample 7 at [2, 1], is 6 in the "
+        "reference"
     )
 
 
