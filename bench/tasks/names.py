@@ -57,7 +57,7 @@ class Chosen:
 
 
 def choose(results: Path, path: Path, content: str, named: Callable[[str], str]) -> Chosen:
-    """The first name that stands for no other model.
+    """The name that stands for the model already, or else the first that stands for no other.
 
     Args:
         results: folder of the results.
@@ -66,18 +66,18 @@ def choose(results: Path, path: Path, content: str, named: Callable[[str], str])
         named: makes a task's name of a text.
     """
     known, own = _read(results), Claim(place=_place(results, path), content=content)
-    first = None
-    for text in _texts(path, own.place):
-        name = named(text)
-        claim = known.get(name)
-        if claim is None or claim.place == own.place:
-            break
-        if content and claim.content == content:
-            note = f"the results named {name} in {results} are of the same model at another place; they go on"
-            return Chosen(name=name, claim=claim, note=note)
-        first = first or name
+    candidates = [named(text) for text in _texts(path, own.place)]
+    first = candidates[0]
+    at_place = (name for name in candidates if name in known and known[name].place == own.place)
+    if (name := next(at_place, None)) is not None:
+        return Chosen(name=name, claim=own)
+    alike = (name for name in known if name == first or name.endswith(f"_{first}"))
+    if content and (name := next((name for name in alike if known[name].content == content), None)) is not None:
+        note = f"the results named {name} in {results} are of the same model at another place; they go on"
+        return Chosen(name=name, claim=known[name], note=note)
+    name = next((name for name in candidates if name not in known), candidates[-1])
     told = f"results named {first} in {results} are of another file; those of {path} are named {name}"
-    return Chosen(name=name, claim=own, note=told if first else None)
+    return Chosen(name=name, claim=own, note=None if name == first else told)
 
 
 def keep(results: Path, chosen: Chosen) -> None:

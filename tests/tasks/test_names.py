@@ -85,6 +85,16 @@ def test_the_same_model_in_two_folders_has_one_name() -> None:
     assert measured(save("a/model.onnx")).name == "model"
 
 
+def test_a_folder_that_was_renamed_goes_on_with_its_results() -> None:
+    measured(save("a/model.onnx", 2)), measured(save("b/model.onnx", 3))
+    Path("b").rename("c")
+    again = measured(Path("c/model.onnx"))
+    assert (again.name, told(again)) == (
+        "b_model",
+        ["the results named b_model in results are of the same model at another place; they go on"],
+    )
+
+
 def test_a_model_that_was_renamed_and_another_that_took_its_name() -> None:
     first = save("model.onnx", 2)
     assert measured(first).name == "model"
