@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +39,9 @@ def save(place: str, width: int = 4) -> Path:
     return path
 
 
-def measured(path: Path, results: Path = Path("results")) -> Adopted:
+def measured(path: Path, results: Path = Path("results"), *, trust: bool = False) -> Adopted:
     """Adopt a model as a run does that stores results."""
-    adopted = adopt.adopt(path, results=results)
+    adopted = adopt.adopt(path, adopt.Options(trust=trust), results=results)
     assert adopted.chosen is not None
     names.keep(results, adopted.chosen)
     return adopted
@@ -165,6 +167,32 @@ def test_tasks_of_ones_own_in_folders_of_one_name() -> None:
     assert [measured(Path(place)).name for place in ("a/mine", "b/mine")] == ["mine", "b_mine"]
     assert adopt.adopt(Path("a/mine"), results=Path("results")).name == "mine"
     assert catalog.task("b_mine").folder.resolve() == Path("b/mine").resolve()
+
+
+SAVED = """
+import tensorflow as tf
+
+for folder, width in (("a", 4), ("b", 8)):
+    weight = tf.constant(0.5, shape=(3, width))
+    module = tf.Module()
+    module.call = tf.function(lambda x, w=weight: {"y": x @ w}, [tf.TensorSpec((None, 3), tf.float32, "x")])
+    tf.saved_model.save(module, f"{folder}/saved", signatures=module.call)
+    made = tf.lite.TFLiteConverter.from_saved_model(f"{folder}/saved").convert()
+    with open(f"{folder}/lite.tflite", "wb") as file:
+        file.write(made)
+"""
+
+
+@pytest.mark.thorough
+def test_saved_models_and_tflite_files_of_one_name() -> None:
+    """Formats other than ONNX have names in the same way; a saved model is a folder."""
+    subprocess.run([sys.executable, "-c", SAVED], check=True, capture_output=True)
+    for name in ("saved", "lite.tflite"):
+        stem = Path(name).stem
+        found = [measured(Path(folder, name), trust=True).name for folder in ("a", "b", "a")]
+        assert found == [stem, f"b_{stem}", stem]
+        widths = [catalog.task(each).outputs[0].shape[-1] for each in found[:2]]
+        assert widths == [4, 8]
 
 
 def test_a_folder_that_cannot_be_written() -> None:
