@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from bench.api import ragged
 from bench.api.plugin import Arrays, Points, Task
 
 if TYPE_CHECKING:
@@ -30,22 +31,23 @@ class FidelityTask(Task):
         """Mean over the outputs of each output's mean squared error against the reference's; strings differ by 1."""
         import numpy as np
 
+        errors = []
         with np.errstate(over="ignore"):
-            errors = [
-                float(np.mean(_differences(outputs[name], expected) ** 2)) if expected.size else 0.0
-                for name, expected in _stacked(targets).items()
-            ]
+            for output, expected in _pairs(outputs, targets).values():
+                made, right = disagreeing(output, expected)
+                errors.append(float(np.mean(_differences(made, right) ** 2)) if right.size else 0.0)
         return sum(errors) / len(errors)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
         """`snr_db`, the signal-to-noise ratio of the worst output: the reference's power over the error's.
 
-        It is between -120 and 120 dB, or NaN where an output has one. The noise of integers, bools and strings is the
-        share of them that differ, since classes and indices have no distance.
+        It is between -120 and 120 dB, or NaN where an output has a value that is not finite and not the reference's.
+        The noise of integers, bools and strings is the share of them that differ, since classes and indices have no
+        distance.
         """
         import numpy as np
 
-        shares = np.array([noise_share(outputs[name], expected) for name, expected in _stacked(targets).items()])
+        shares = np.array([noise_share(*pair) for pair in _pairs(outputs, targets).values()])
         with np.errstate(divide="ignore"):
             ratios_db = np.clip(-10 * np.log10(shares), -SAME_DB, SAME_DB)  # NaN stays NaN
         return {"snr_db": float(ratios_db.min())}
@@ -59,10 +61,26 @@ class FidelityTask(Task):
         return 0.0 if metric >= SAME_DB else 10 ** (-metric / 20)
 
 
-def _stacked(targets: Sequence[Arrays]) -> dict[str, np.ndarray]:
+def _pairs(outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The values of each output and of the reference's in a row, by name; shapes may differ from sample to sample."""
+    return {
+        name: (ragged.flat(outputs[name]), ragged.flat([target[name] for target in targets])) for name in targets[0]
+    }
+
+
+def disagreeing(output: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of two arrays of one shape, flat, without those that agree and are not finite.
+
+    The same infinity in both is right, as a mask is by design, and so is NaN in both; but they have no magnitude that
+    errors could be measured by.
+    """
     import numpy as np
 
-    return {name: np.stack([target[name] for target in targets]) for name in targets[0]}
+    output, expected = output.reshape(-1), expected.reshape(-1)
+    if expected.dtype.kind != "f" or output.dtype.kind != "f" or np.isfinite(expected).all():
+        return output, expected
+    agree = ~np.isfinite(expected) & ((output == expected) | (np.isnan(output) & np.isnan(expected)))
+    return output[~agree], expected[~agree]
 
 
 def _differences(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -72,9 +90,13 @@ def _differences(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def noise_share(output: np.ndarray, expected: np.ndarray) -> float:
-    """The power of an output's error over the power of the reference's output, or the share of integers that differ."""
+    """The power of an output's error over the power of the reference's output, or the share of integers that differ.
+
+    Values that agree and are not finite count for neither, see `disagreeing`.
+    """
     import numpy as np
 
+    output, expected = disagreeing(output, expected)
     if not expected.size or np.array_equal(output, expected):
         return 0.0
     if expected.dtype.kind != "f":

@@ -150,6 +150,9 @@ class Task(Plugin, abc.ABC):
     """Whether the ranked metric is a share of errors: shares of it are then lost of what is right, 1 minus the rate."""
     judged_as: ClassVar[str | None] = None
     """What the metric compares, in a few words, where a table should say so: `output 'p' above 0.5`."""
+    judges_other_shapes: ClassVar[bool] = False
+    """Whether `metrics` takes outputs whose samples have other shapes than the reference's, as of a detector. Of other
+    tasks, a cell is broken where the shape of a sample is another."""
     closed_to: ClassVar[Mapping[str, str]] = {}
     """Methods of export (see `Exporter.method`) that cannot take the task's model, each with the reason."""
     metric_loss_unit: ClassVar[Unit] = SHARE

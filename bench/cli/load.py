@@ -94,6 +94,7 @@ def load(
     from bench.report import load as report
     from bench.report.figures import load_plots
     from bench.report.terminal import Console
+    from bench.tasks import names
 
     loadgen.require()
     wanted = list(dict.fromkeys(scenario or [loadgen.SERVER]))
@@ -111,7 +112,9 @@ def load(
     given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     axes = axes_from(dim or ())
     if model is not None:
-        adopted, axes = sizing.adopted(options.here(model, trust), given, axes, limits)
+        adopted, axes = sizing.adopted(options.here(model, trust), given, axes, limits, results=results)
+        if adopted.chosen is not None:
+            names.keep(results, adopted.chosen)
         options.say_notes(adopted.notes)
         globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
     cells = sizing.at_sizes(sweeps.select(globs or [], None), axes)

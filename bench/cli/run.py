@@ -100,7 +100,7 @@ def run(
     from bench.records import folder
     from bench.records.reading import told
     from bench.report.terminal import Console
-    from bench.tasks import adopt
+    from bench.tasks import adopt, names
 
     axes = axes_from(dim or ())
     whole_s: float | None = None
@@ -109,12 +109,13 @@ def run(
     limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
     given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     sizes: Mapping[str, int] = {}
+    adopted: adopt.Adopted | None = None
     own: list[Cell] = []
     """The cells of a decoder of one's own, which is measured as it generates."""
     if model is not None:
         model = options.here(model, trust, may_be_large=yes, is_offline=offline)
         began_s = time.monotonic()  # the time of a download is not that of the run
-        adopted, axes = sizing.adopted(model, given, axes, limits)
+        adopted, axes = sizing.adopted(model, given, axes, limits, results=results)
         options.say_notes(adopted.notes)
         sizes = getattr(catalog.task(adopted.name), "sizes", {})
         if not globs and sweep is None:
@@ -135,6 +136,8 @@ def run(
     if dry_run:
         options.tell(*(cell.path for cell in cells))
         return
+    if adopted is not None and adopted.chosen is not None:
+        names.keep(results, adopted.chosen)
     if total_s is not None:
         budget_s, whole_s = min(budget_s or total_s, total_s), total_s
     goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches, budget_s=budget_s)

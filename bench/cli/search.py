@@ -64,6 +64,7 @@ def search(
     from bench.report import search as report
     from bench.report.figures import search_plots
     from bench.report.terminal import Console
+    from bench.tasks import names
     from bench.tasks.probe import BATCH
 
     ends_s = time.monotonic() + units.seconds(budget)
@@ -84,7 +85,9 @@ def search(
     if threads > machine.num_cores():
         raise InputError(f"--threads {threads} is more than the {machine.num_cores()} cores here")
     if model is not None:
-        adopted, _ = sizing.adopted(options.here(model, trust), given, axes, limits)
+        adopted, _ = sizing.adopted(options.here(model, trust), given, axes, limits, results=results)
+        if adopted.chosen is not None:
+            names.keep(results, adopted.chosen)
         options.say_notes(adopted.notes)
         task = adopted.name
     assert task is not None

@@ -15,7 +15,7 @@ from bench.measure.block import Method, Result
 from bench.measure.comparison import Comparison
 from bench.measure.goal import Goal
 from bench.measure.stats import NOISE_FLOOR, Estimate
-from bench.pipeline import asked, verify, versions
+from bench.pipeline import asked, run_split, verify, versions
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import CLOSE, EXACT
@@ -128,7 +128,7 @@ class Releases:
 
     def outputs(self, version: str) -> str:
         """How close the outputs of a release are to those of the good one. Raises as `verified`."""
-        return verify.between(self.verified(version), self.good, self._method.limits)
+        return run_split.between(self.verified(version), self.good, self._method.limits)
 
     def latency(self, version: str, launches: int) -> Comparison:
         """A release over the good one, measured now in the same blocks. Raises as `verified`."""

@@ -24,7 +24,7 @@ from bench.measure.goal import REGRESSION, Goal
 from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
-from bench.pipeline import prepare, quality, remarks, sweeps, verify, versions
+from bench.pipeline import prepare, quality, remarks, run_split, sweeps, versions
 from bench.pipeline.asked import Asked
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
@@ -224,7 +224,7 @@ def pair(
         ) -> tuple[Verified, Mapping[str, float]]:
             try:
                 judge = None if opened.task == cell.task else cell
-                judged, shares = verify.beside(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
+                judged, shares = run_split.beside(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
             judged = remarks.beside_signal(judged, catalog.task(cell.task))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.api import Session, Task
-from bench.api.arrays import load_arrays
 from bench.api.decoder import IDS
 from bench.api.errors import InputError
 from bench.api.plugin import Arrays, Outputs
@@ -89,7 +88,7 @@ def evaluate(folder: Path, predict: Callable[[Arrays], Arrays]) -> str:
     outputs = feeding.run_all(run, task, samples, recipe.cell.batch)
     expected = None
     if samples.targets is None or task.request is not None:  # then they are the reference's outputs
-        expected = load_arrays(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
+        expected = feeding.load_outputs(verify.reference_of(task, Limits.of(step_s=None, memory_bytes=None)).outputs)
     judged = judging.judge(task, samples, outputs, expected, precision=recipe.precision)
     if judged.metrics is None:
         return printable(f"broken: {judged.reason}")

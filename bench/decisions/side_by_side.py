@@ -13,7 +13,7 @@ from bench.decisions.compare import Change, same_graph
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
-from bench.pipeline import flow, prepare, sweeps, verify
+from bench.pipeline import flow, prepare, run_split, sweeps, verify
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import BROKEN
@@ -110,7 +110,7 @@ def _outputs(timed: Sequence[tuple[Verified, Verified]], method: Method) -> dict
             found[pair[1].cell] = outcome
 
     on_all_cores(
-        lambda pair: verify.between(pair[1], pair[0], method.limits),
+        lambda pair: run_split.between(pair[1], pair[0], method.limits),
         timed,
         done,
         threads=lambda pair: pair[0].cell.threads,

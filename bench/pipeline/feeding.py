@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from bench.api import Arrays, Outputs, Samples, Task
-from bench.api.arrays import without_objects
+from bench.api import Arrays, Outputs, Samples, Task, ragged
+from bench.api.arrays import load_arrays, save_arrays, without_objects
 from bench.api.errors import ArtifactError, InputError
 from bench.graphs.deferred import np
 
@@ -79,10 +80,11 @@ def run_all(run: Callable[[Arrays], Outputs], task: Task, samples: Samples, batc
         batch: number of samples in an inference.
 
     Returns:
-        Output arrays by name, with the samples along the first axis.
+        Output arrays by name, with the samples along the first axis, or as `bench.api.ragged` has them where shapes
+        follow from the data of the samples.
 
     Raises:
-        ArtifactError: the outputs of different samples have different shapes.
+        ArtifactError: the first axis of an output is not that of the samples, though the task says so.
         ValueError: `run` returns another number of outputs than the task has.
     """
     names = [spec.name for spec in task.outputs]
@@ -93,11 +95,26 @@ def run_all(run: Callable[[Arrays], Outputs], task: Task, samples: Samples, batc
         outputs = run(feeds(task, samples.inputs, rows))
         if len(outputs) != len(names):
             raise ValueError(f"{len(outputs)} outputs; the task has {len(names)}: {', '.join(names)}")
-        for part, output in zip(parts, outputs, strict=True):
+        for name, part, output in zip(names, parts, outputs, strict=True):
             array = without_objects(np.array(output))
+            if task.batched and array.shape[:1] != (batch,):
+                raise ArtifactError(
+                    f"output {name} has shape {array.shape} for a batch of {batch}: its first axis is not that of the "
+                    "samples"
+                )
             part.append(array[: end - start] if task.batched else array[None])
-    for name, part in zip(names, parts, strict=True):
-        if len(shapes := {output.shape[1:] for output in part}) > 1:
-            first, second, *_ = sorted(shapes)
-            raise ArtifactError(f"output {name} has shape {first} for some samples and {second} for others")
-    return {name: np.concatenate(part) for name, part in zip(names, parts, strict=True)}
+    return {name: ragged.joined(part) for name, part in zip(names, parts, strict=True)}
+
+
+def save_outputs(path: Path, outputs: Arrays) -> None:
+    """Write the outputs of a split to an `.npz` file, whatever their shapes."""
+    save_arrays(path, ragged.packed(outputs))
+
+
+def load_outputs(path: Path) -> dict[str, np.ndarray]:
+    """Read the outputs that `save_outputs` wrote.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return ragged.unpacked(load_arrays(path))

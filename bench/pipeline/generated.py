@@ -220,8 +220,9 @@ def _error_of_likeliest(own: np.ndarray, right: np.ndarray) -> float:
         right: the reference's.
     """
     ids = np.argpartition(right, -2, axis=2)[..., -2:]
-    differences = np.take_along_axis(own, ids, 2).astype(np.float64) - np.take_along_axis(right, ids, 2)
-    return float(np.abs(differences).max())
+    one, other = np.take_along_axis(own, ids, 2).astype(np.float64), np.take_along_axis(right, ids, 2)
+    # An id that is masked is infinitely unlikely to both.
+    return float(np.abs(one - other, where=np.isfinite(other), out=np.zeros_like(one)).max())
 
 
 def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, precision: str | None) -> Quality:
@@ -244,7 +245,7 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         return Quality(fidelity=quality.BROKEN, reason="some of its logits are not numbers")
     if judged.fidelity == quality.BROKEN:
         return judged
-    scale = float(np.abs(right[LOGPROBS]).max())
+    scale = float(np.abs(right[LOGPROBS]).max(initial=0.0, where=np.isfinite(right[LOGPROBS])))
     error = _error_of_likeliest(outputs[LOGPROBS], right[LOGPROBS]) if visible else None
     assert task.request is not None
     found = agreement(outputs, right, tolerance_of(precision, error, scale), task.request.decoder.end_id)

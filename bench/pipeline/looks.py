@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.api import Arrays, Outputs, Samples, Task
+from bench.api import Arrays, Outputs, Samples, Task, ragged
 from bench.graphs.deferred import np
 from bench.pipeline import feeding, judging, quality
 from bench.pipeline.quality import Part
@@ -100,7 +100,7 @@ def run(
             few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
             made.append(feeding.run_all(call, task, few, batch))
             num += len(rows)
-        outputs = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
+        outputs = {name: ragged.joined([arrays[name] for arrays in made]) for name in made[0]}
         made = [outputs]
         if num == len(order):
             back = np.argsort(order)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, Outputs, Samples, Session, Task
+from bench.api import Arrays, Outputs, Samples, Session, Task, ragged
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.api.decoder import IDS
@@ -145,18 +145,18 @@ def verify(
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(opened)) as session:
         call, precision = judged_call(session, margins=reference is None), session.precision
-        expected = load_arrays(Path(reference)) if reference is not None else None
+        expected = feeding.load_outputs(Path(reference)) if reference is not None else None
         if until is None or expected is None or task.request is not None:
             outputs = feeding.run_all(call, task, samples, opened.batch)
             judged = judging.judge(task, samples, outputs, expected, precision=precision)
         else:
             how: dict[str, Any] = {"reference": msgspec.convert(known, Quality), "precision": precision}
-            how["begun"] = load_arrays(Path(begun)) if begun is not None else None
+            how["begun"] = feeding.load_outputs(Path(begun)) if begun is not None else None
             told = looks.Until(**until)
             outputs, part, judged = looks.run(call, task, samples, expected, opened.batch, told, **how)
             expected = expected if part is None else feeding.rows_of(expected, part.rows)
         if save_outputs is not None:
-            save_arrays(Path(save_outputs), outputs)
+            feeding.save_outputs(Path(save_outputs), outputs)
         figures = {"shares": rounding.shares(outputs, expected or outputs)}
         return {**msgspec.to_builtins(judged), **figures, **_of_session(session, task, samples, outputs, opened.batch)}
 
@@ -182,7 +182,7 @@ def run_split(
     import_packages(cell=cell, artifact=artifact)
     with runtime.open(Path(artifact), task=task, **_how(known)) as session:
         outputs = feeding.run_all(judged_call(session, margins=is_reference), task, samples, known.batch)
-        save_arrays(Path(save_outputs), outputs)
+        feeding.save_outputs(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
 
 
@@ -193,7 +193,7 @@ def judge(*, cell: str, outputs: str, reference: str | None, precision: str | No
     from bench.pipeline import judging, rounding
 
     task = catalog.task(Cell.from_path(cell).task)
-    made, expected = (load_arrays(Path(path)) if path is not None else None for path in (outputs, reference))
+    made, expected = (feeding.load_outputs(Path(path)) if path is not None else None for path in (outputs, reference))
     assert made is not None
     judged = judging.judge(task, task.samples("test"), made, expected, precision=precision)
     return {**to_builtins(judged), "shares": rounding.shares(made, expected or made)}
@@ -229,7 +229,7 @@ def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: in
             return {"shares": None}
         with opened as session:
             made = feeding.run_all(judged_call(session), task, samples, known.batch)
-    return {"shares": rounding.shares(made, load_arrays(Path(reference)))}
+    return {"shares": rounding.shares(made, feeding.load_outputs(Path(reference)))}
 
 
 def spot_check(
@@ -264,13 +264,13 @@ def spot_check(
         made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     whole = msgspec.convert(verified, Quality)
-    stored = load_arrays(Path(outputs))
+    stored = feeding.load_outputs(Path(outputs))
     if not whole.is_whole:  # the part may be shorter than one inference here
         rows = rows[: len(next(iter(stored.values())))]
         made = feeding.rows_of(made, range(len(rows)))
     theirs = feeding.rows_of(stored, rows if whole.is_whole else range(len(rows)))
     beside_verified = judging.compare(task, made, theirs)
-    beside_reference = judging.compare(task, made, feeding.rows_of(load_arrays(Path(reference)), rows))
+    beside_reference = judging.compare(task, made, feeding.rows_of(feeding.load_outputs(Path(reference)), rows))
     found = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))
     figures["rss_bytes"] = max(figures["rss_bytes"], whole.rss_bytes)  # a few samples may take less than all of them
     return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
@@ -315,7 +315,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
         }
     feeds = feeding.feeds(task, samples.inputs, [0] * batch)
     num_made = len(next(iter(outputs.values())))
-    made_bytes = sum(output.nbytes for output in outputs.values()) * batch // num_made
+    made_bytes = sum(map(ragged.num_bytes, outputs.values())) * batch // num_made
     return {
         "precision": session.precision,
         "num_params": session.num_params,

@@ -9,17 +9,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench.api import Arrays, Points, Samples, Task
+from bench.api import Arrays, Points, Samples, Task, ragged
 from bench.api.errors import PluginError
-from bench.api.fidelity import pieces
 from bench.api.loss_units import DB, SHARE
 from bench.graphs.deferred import np
-from bench.pipeline import feeding
+from bench.pipeline import differences, feeding
+from bench.pipeline.differences import Differences
 from bench.records import metric_loss
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
 
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
+NOT_FINITE = (
+    "no value of output {} is finite in the reference either, so its fidelity says little; give samples with --dataset"
+)
+NO_METRIC = (
+    "{} of the reference is no finite number, so only outputs that equal its own count as right; leave out the samples "
+    "and the targets of which it is none"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,34 +87,61 @@ def judge(
     expected = whole if part is None else feeding.rows_of(whole, part.rows)
     if part is not None:
         figures["num_samples"] = len(part.rows)
-    if (reason := _malformed(outputs, expected)) is not None:
-        return Quality(**figures, fidelity=BROKEN, reason=reason)
-    errors = [_error(outputs[name], expected[name]) for name in expected]
-    absolute_error = max(absolute for absolute, _ in errors)
-    relative_error = max(relative for _, relative in errors)
+    beside = differences.between(outputs, expected, None if part is None else part.rows)
+    if beside.fault is not None:
+        return Quality(**figures, fidelity=BROKEN, reason=beside.fault)
+    num_samples = samples.num_samples if part is None else len(part.rows)
+    if beside.num_unlike < num_samples:
+        figures |= {"max_abs_error": _finite(beside.absolute), "relative_error": _finite(beside.relative)}
+    if beside.shapes and not _may_differ(task, outputs, whole, beside.shapes):
+        return Quality(**figures, fidelity=BROKEN, reason=beside.reason(num_samples))
     loss, metrics = _figures(task, outputs, expected, targets, part)
     figures |= {
-        "max_abs_error": _finite(absolute_error),
-        "relative_error": _finite(relative_error),
         "loss": _finite(loss),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
+        "warning": _doubt(beside),
     }
     right = task.points(whole, targets)
     if isinstance(right, Points) and right.convention is not None:
         figures["convention"] = right.convention
     figures["lost"] = _lost(task, outputs, whole, right, targets, part, in_order=in_order)
-    if absolute_error == 0:
+    if beside.is_equal:
         return Quality(**figures, metric_loss=0.0, fidelity=EXACT)
     reference_metric = _reference_metric(task, expected, targets, part)
     figures["metric_loss"] = _finite(task.metric_loss(metrics[task.metric_name], reference_metric))
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
+    if not math.isfinite(reference_metric):
+        return Quality(**figures, fidelity=BROKEN, reason=NO_METRIC.format(task.metric_name))
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
         by, most = _told_apart(lost, task.max_metric_loss)
         unit = " dB" if task.metric_name.endswith("_db") else ""
         reason = f"{task.metric_name} is worse than the reference's by {by}{unit}; at most {most}{unit} is allowed"
         return Quality(**figures, fidelity=BROKEN, reason=reason)
-    return Quality(**figures, fidelity=CLOSE if relative_error <= task.close else DRIFTED)
+    is_close = not beside.shapes and beside.relative <= task.close
+    return Quality(**figures, fidelity=CLOSE if is_close else DRIFTED)
+
+
+def _may_differ(task: Task, outputs: Arrays, whole: Arrays, names: Iterable[str]) -> bool:
+    """Whether a task judges outputs of other shapes than the reference's, which follow from the data.
+
+    Args:
+        task: the task.
+        outputs: output arrays by name.
+        whole: the reference's, for the whole split.
+        names: names of the outputs that have other shapes.
+    """
+    open_ranks = {
+        spec.name: len(spec.shape) + (not task.batched)
+        for spec in task.outputs
+        if any(isinstance(dim, str) for dim in spec.shape[int(task.batched) :])
+    }
+    return task.judges_other_shapes and all(
+        ragged.is_ragged(whole[name])
+        or ragged.is_ragged(outputs[name])
+        or outputs[name].ndim == whole[name].ndim == open_ranks.get(name)
+        for name in names
+    )
 
 
 def _figures(
@@ -126,7 +160,7 @@ def _changes(
     task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], names: Iterable[str]
 ) -> dict[str, float]:
     """By name, how far the metrics of some samples are from the reference's on them."""
-    if all(np.array_equal(outputs[name], right) for name, right in expected.items()):
+    if all(ragged.equal(outputs[name], right) for name, right in expected.items()):
         return dict.fromkeys(names, 0.0)  # although a part may be too few samples for a metric, which is then NaN
     ranked = task.metric_name
     if (change := float(task.metric(outputs, targets)) - float(task.metric(expected, targets))) != 0:
@@ -191,7 +225,8 @@ def _lost(
     if part is None:
         own = task.points(outputs, targets)
     else:  # points are over the whole split: of a sample that has not run, no difference is known
-        own = task.points({name: _replaced(array, part.rows, outputs[name]) for name, array in whole.items()}, targets)
+        made = {name: ragged.replaced(array, part.rows, outputs[name]) for name, array in whole.items()}
+        own = task.points(made, targets)
     assert not isinstance(own, str), f"{task.name} has points for some outputs only"
     if not (np.isfinite(own.values).all() and np.isfinite(right.values).all()):
         return "the points of a sample are not finite"
@@ -208,14 +243,6 @@ def _lost(
     return metric_loss.lost(own.values[chosen], right.values[chosen], score=right.score, most=right.most, of=of)
 
 
-def _replaced(array: np.ndarray, rows: Sequence[int], values: np.ndarray) -> np.ndarray:
-    """A copy of an array with other values in some rows."""
-    dtype = np.result_type(array, values) if array.dtype.kind == values.dtype.kind else array.dtype
-    replaced = array.astype(dtype)
-    replaced[list(rows)] = values
-    return replaced
-
-
 def _rows(arrays: Arrays, num_samples: int) -> list[dict[str, np.ndarray]]:
     return [{name: array[row] for name, array in arrays.items()} for row in range(num_samples)]
 
@@ -225,49 +252,27 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _malformed(outputs: Arrays, expected: Arrays) -> str | None:
-    """Why the outputs cannot be compared; None where they can."""
-    for name, reference in expected.items():
-        output = outputs[name]
-        if output.shape != reference.shape:
-            return f"output {name} has shape {output.shape}; the reference has {reference.shape}"
-        if reference.dtype.kind == "U":
-            if output.dtype.kind != "U":
-                return f"output {name} holds {output.dtype}, not strings"
-            continue
-        if not np.issubdtype(output.dtype, np.number) and output.dtype != np.bool_:
-            return f"output {name} holds {output.dtype}, not numbers"
-        if num_bad := np.count_nonzero(~np.isfinite(output)):
-            return f"output {name} holds {num_bad} values that are not finite, of {output.size}"
-    return None
-
-
-def _error(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
-    """The largest absolute difference, and its ratio to the largest magnitude of the reference; strings differ by 1."""
-    if reference.dtype.kind == "U":
-        differs = float(np.any(output != reference))
-        return differs, differs
-    absolute, scale = 0.0, 0.0
-    for made, right in pieces(output, reference):
-        expected = right.astype(np.float64)
-        # Unlike the builtin, these maxima keep a NaN.
-        absolute = float(np.maximum(absolute, np.abs(made.astype(np.float64) - expected).max()))
-        scale = float(np.maximum(scale, np.abs(expected).max()))
-    return absolute, absolute / scale if scale else absolute
-
-
 def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     """Judge outputs by their elements alone: a few samples may be too few for the task's metrics.
 
     Returns:
-        The errors, and the fidelity: `broken` where the outputs cannot be compared, never for the metric.
+        The errors and the warning, and the fidelity: `broken` where outputs cannot be compared, never for the metric.
     """
-    if (reason := _malformed(outputs, expected)) is not None:
+    beside = differences.between(outputs, expected)
+    if (reason := beside.reason(len(next(iter(expected.values()))))) is not None:
         return Quality(fidelity=BROKEN, reason=reason)
-    errors = [_error(outputs[name], expected[name]) for name in expected]
-    absolute, relative = (max(each) for each in zip(*errors, strict=True))
-    fidelity = EXACT if absolute == 0 else CLOSE if relative <= task.close else DRIFTED
-    return Quality(fidelity=fidelity, max_abs_error=_finite(absolute), relative_error=_finite(relative))
+    fidelity = EXACT if beside.is_equal else CLOSE if beside.relative <= task.close else DRIFTED
+    return Quality(
+        fidelity=fidelity,
+        max_abs_error=_finite(beside.absolute),
+        relative_error=_finite(beside.relative),
+        warning=_doubt(beside),
+    )
+
+
+def _doubt(beside: Differences) -> str | None:
+    """What outputs that are not broken leave open."""
+    return "; ".join([*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown)]) or None
 
 
 def hinted(judged: Quality, hints: Sequence[str]) -> Quality:

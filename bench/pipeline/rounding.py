@@ -25,7 +25,7 @@ from bench.api.fidelity import noise_share
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.dtypes import bits, is_floating, type_name
-from bench.pipeline import quality
+from bench.pipeline import differences, quality
 from bench.plugins import catalog
 from bench.plugins.generating import LOGPROBS
 from bench.records.lines import Quality
@@ -79,24 +79,15 @@ def is_lossy(cell: Cell, precision: str | None) -> bool:
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
     """See `Shares`; at most `WORST`, and without outputs that cannot be compared element by element."""
-    pairs = {name: (outputs[name], right) for name, right in expected.items() if name in outputs}
-    return {name: _share(*pair) for name, pair in pairs.items() if _are_alike(*pair)}
+    pairs = {name: differences.comparable(outputs[name], right) for name, right in expected.items() if name in outputs}
+    return {name: _share(*pair) for name, pair in pairs.items() if pair is not None}
 
 
 def _share(output: np.ndarray, expected: np.ndarray) -> float:
-    """The share of one output; infinities and NaNs that are where they should be are no error."""
-    if output.dtype.kind == expected.dtype.kind == "f" and not np.isfinite(expected).all():
-        differs = ~((output == expected) | (np.isnan(output) & np.isnan(expected))) | np.isfinite(expected)
-        output, expected = output[differs], expected[differs]
+    """The share of one output."""
     with np.errstate(invalid="ignore", over="ignore"):
         share = noise_share(output, expected)
     return WORST if math.isnan(share) else min(share, WORST)
-
-
-def _are_alike(output: np.ndarray, expected: np.ndarray) -> bool:
-    """Whether two outputs can be compared element by element."""
-    is_number = [array.dtype.kind in "fiub" for array in (output, expected)]
-    return output.shape == expected.shape and (all(is_number) or output.dtype.kind == expected.dtype.kind == "U")
 
 
 def judged(

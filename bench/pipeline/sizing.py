@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.api import Task
 from bench.api.cell import Cell
@@ -48,7 +49,12 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
 
 
 def adopted(
-    path: Path, options: adopt.Options, axes: Mapping[str, tuple[int, ...]], limits: Limits
+    path: Path,
+    options: adopt.Options,
+    axes: Mapping[str, tuple[int, ...]],
+    limits: Limits,
+    *,
+    results: Path | None = None,
 ) -> tuple[adopt.Adopted, dict[str, tuple[int, ...]]]:
     """Make a task of a model, whose identity does not depend on which sizes are measured.
 
@@ -57,6 +63,7 @@ def adopted(
         options: likewise, without sizes.
         axes: sizes by dimension. A single size is the task's own; several are measured one by one.
         limits: time and memory of each child process that opens the model.
+        results: as for `adopt.adopt`.
 
     Returns:
         The task, and the sizes to measure.
@@ -65,16 +72,18 @@ def adopted(
         InputError: as `adopt.adopt`.
     """
     own = {dim: sizes[0] for dim, sizes in axes.items() if len(sizes) == 1 and dim != BATCH}
+    how: dict[str, Any] = {"told": axes, "limits": limits, "results": results}
     try:
-        found = adopt.adopt(path, _with_sizes(options, own), told=axes, limits=limits)
+        found = adopt.adopt(path, _with_sizes(options, own), **how)
     except InputError as error:
         if len(own) == len(axes) or (isinstance(error.__cause__, ChildError) and error.__cause__.kind == "timeout"):
             raise
         # It may run with none of the sizes that are guessed.
-        found = adopt.adopt(path, _with_sizes(options, {dim: sizes[0] for dim, sizes in axes.items()}), limits=limits)
+        firsts = {dim: sizes[0] for dim, sizes in axes.items()}
+        found = adopt.adopt(path, _with_sizes(options, firsts), limits=limits, results=results)
     task = catalog.task(found.name)
     if len(axes.get(BATCH, ())) == 1 and not is_batch(task, BATCH):  # a dimension like any other
-        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), told=axes, limits=limits)
+        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), **how)
     return found, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
 
 

@@ -54,6 +54,7 @@ def vouched(
         fidelity=CLOSE if verified.fidelity == EXACT and not is_exact else verified.fidelity,
         verified_by=by,
         num_spot_samples=num_samples,
+        warning=beside_reference.warning,  # that of the verified cell is also of its own session
         time=None,
         **errors,
     )

@@ -27,6 +27,7 @@ class ByFidelity(Task):
     higher_is_better = FidelityTask.higher_is_better
     is_error_rate = FidelityTask.is_error_rate
     max_metric_loss = FidelityTask.max_metric_loss
+    judges_other_shapes = FidelityTask.judges_other_shapes
     loss: Any = FidelityTask.loss
     metrics: Any = FidelityTask.metrics
     points: Any = FidelityTask.points

@@ -11,11 +11,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Samples, Task
+from bench.api import Arrays, Samples, Task, ragged
 from bench.api.fidelity import FidelityTask
 from bench.api.loss_units import DB, SHARE, Unit
 from bench.api.sized import confirming_of, tuning_of
-from bench.graphs.deferred import np
 from bench.plugins.engines.calibration import num_calibration
 from bench.plugins.resized import ByFidelity
 
@@ -40,7 +39,7 @@ class Tuning(ByFidelity):
         found = FidelityTask.metrics(self, outputs, targets)  # type: ignore[arg-type]  # it asks nothing of the task
         labels = self._labels
         if labels is not None and len(labels) == len(targets):
-            expected = {name: np.stack([target[name] for target in targets]) for name in targets[0]}
+            expected = {name: ragged.stacked(target[name] for target in targets) for name in targets[0]}
             own, right = (float(self.of.metric(arrays, labels)) for arrays in (outputs, expected))
             found[LOST[self.of.metric_loss_unit]] = float(self.of.metric_loss(own, right))
         return found

@@ -52,6 +52,8 @@ made from the code that reads the files (`make schema`). The version of the sche
 - `current.json` (the key of the latest record by the path of its cell) and `peaks.json` (the peaks by number of
   threads) lie beside them. Where one of them is damaged, `bench` says so and goes on without, and the command that
   fills it writes it anew.
+- `models.json`, beside the folders of machines, notes which model of one's own a task's name stands for, by digests:
+  another file of that name gets a name with its folder's, as `large_model` beside `model`.
 
 A field with a default may be left out. Names of durations in nanoseconds end with `_ns`, names of sizes with `_bytes`.
 """

@@ -22,7 +22,7 @@ from bench.graphs.shapes.stated import stated
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from bench.tasks import dataset, examine, formats
+from bench.tasks import dataset, examine, formats, names
 from bench.tasks.hub import places
 from bench.tasks.hub.reference import Reference
 from bench.tasks.wanted import Wanted
@@ -59,10 +59,17 @@ class Options:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adopted:
-    """The name of a task that was made of a model, and lines to tell the user about it."""
+    """The name of a task that was made of a model, and lines to tell the user about it.
+
+    Attributes:
+        name: the name.
+        notes: the lines.
+        chosen: how the name was chosen among those of a folder of results, which `names.keep` notes there; or None.
+    """
 
     name: str
     notes: tuple[str, ...] = ()
+    chosen: names.Chosen | None = None
 
 
 def adopt(
@@ -72,6 +79,7 @@ def adopt(
     told: Collection[str] = (),
     limits: Limits | None = None,
     beside: str | None = None,
+    results: Path | None = None,
 ) -> Adopted:
     """Make a task of a model, which this process and its children find by its name.
 
@@ -82,6 +90,7 @@ def adopt(
         told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
         limits: time and memory of the child process that opens the model; None for those of every command.
         beside: name of a task that the new one must not take.
+        results: folder of results in which no other model may have the task's name.
 
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
@@ -92,9 +101,10 @@ def adopt(
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
             raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
-        adopted = Adopted(name=_adopt_folder(path, beside))
+        adopted = _adopt_folder(path, beside, results)
     else:
-        adopted = _adopt_model(path, options, told, limits or Limits.of(step_s=None, memory_bytes=None), beside)
+        limits = limits or Limits.of(step_s=None, memory_bytes=None)
+        adopted = _adopt_model(path, options, told, limits, beside, results)
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -127,22 +137,42 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     return None
 
 
-def _adopt_folder(path: Path, beside: str | None) -> str:
-    """Put a folder with a `task.py` on the search path by a link in the cache, and give the task's name."""
+def _adopt_folder(path: Path, beside: str | None, results: Path | None) -> Adopted:
+    """Put a folder with a `task.py` on the search path by a link in the cache."""
     path = path.resolve()
     known = loading.find("models").get(path.name)
     if known is not None and known.parent.resolve() == path and path.name != beside:
-        return path.name
-    name = _name(path.name, beside)
-    place = cache.folder() / "tasks" / cache.digest(str(path))
+        return Adopted(name=path.name)
+    adopted = _named(path, "", beside, results)
+    place = cache.folder() / "tasks" / cache.digest([str(path), adopted.name])
     (place / "models").mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path
-        (place / "models" / name).symlink_to(path)
+    with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path and the name
+        (place / "models" / adopted.name).symlink_to(path)
     _put_first(place)
-    return name
+    return adopted
 
 
-def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None) -> Adopted:
+def _named(
+    path: Path, content: str, beside: str | None, results: Path | None, fetched: Reference | None = None
+) -> Adopted:
+    """The name of a model's task, with a line about it where it is not that of the file.
+
+    Args:
+        path: the model.
+        content: see `names.Claim`.
+        beside, results: as for `adopt`.
+        fetched: the model of the hub that it is, or None.
+    """
+    if results is None or beside is not None:
+        stem = path.stem if path.is_file() else path.resolve().name
+        return Adopted(name=_name(stem if fetched is None else fetched.task_name, beside))
+    chosen = names.choose(results, path, content, _name, fetched=fetched)
+    return Adopted(name=chosen.name, notes=(chosen.note,) if chosen.note else (), chosen=chosen)
+
+
+def _adopt_model(
+    path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None, results: Path | None
+) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
     Raises:
@@ -155,14 +185,14 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
     if options.dataset is not None:
         dataset.check(options.dataset)
     fetched = places.reference_of(path)
-    stem = path.stem if path.is_file() else path.resolve().name
-    name = _name(stem if fetched is None else fetched.task_name, beside)
     tasks = cache.folder() / "tasks"
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
-        folder = Path(making, name)
+        folder = Path(making, "model")
         folder.mkdir()
         found = _examine(module, path.absolute(), folder, options, limits)
+        content = cache.digest_folder(folder)
+        named = _named(path, content, beside, results, fetched)
         if fetched is not None:
             (folder / ORIGIN).write_text(f"{fetched}\n", encoding="utf-8")
 
@@ -171,13 +201,13 @@ def _adopt_model(path: Path, options: Options, told: Collection[str], limits: Li
             shutil.move(folder, target.parent)
             return {}
 
-        key = cache.digest([SCHEMA, name, cache.digest_folder(folder)])
-        weights, _ = cache.obtain(f"tasks/{key}", f"models/{name}/{found['weights']}", make)
+        key = cache.digest([SCHEMA, named.name, content, str(fetched or "")])
+        weights, _ = cache.obtain(f"tasks/{key}", f"models/{named.name}/{found['weights']}", make)
     _put_first(weights.parents[2])
     sizes = {**found["given"], **found["guessed"], **found["following"]}
     chosen = Chosen(stated=stated(sizes), given=found["given"], sizes=sizes)
     others = [dim for dim in told if dim not in found["given"]]
-    return Adopted(name=name, notes=(*found["notes"], *chosen.told(without=others)))
+    return dataclasses.replace(named, notes=(*named.notes, *found["notes"], *chosen.told(without=others)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.api import Arrays, TensorSpec, cache
+from bench.api import Arrays, TensorSpec, cache, ragged
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
@@ -208,7 +208,7 @@ def _observed(found: Found, arrays: Arrays, names: Collection[str]) -> Arrays | 
             num_bytes += sum(value.nbytes for value in outputs.values())
             if time.monotonic() - begun_s > OBSERVED_S or num_bytes > OBSERVED_BYTES:
                 break
-        return {name: np.stack([one[name] for one in made]) for name in made[0]}
+        return {name: ragged.stacked(one[name] for one in made) for name in made[0]}
     except Exception:
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Points, Task
+from bench.api import Arrays, Points, Task, ragged
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset
@@ -23,7 +23,34 @@ class JudgedTask(OwnTask):
     metric_loss = Task.metric_loss
 
 
-class Accuracy(JudgedTask):
+class ByOutput(JudgedTask):
+    """A task that compares one output with targets, in one shape for all samples."""
+
+    judged: ClassVar[str]
+    """The output that is compared."""
+
+    def _output(self, outputs: Arrays) -> np.ndarray:
+        """The output that is compared.
+
+        Raises:
+            InputError: its shape depends on the data of the samples.
+        """
+        output = outputs[self.judged]
+        if ragged.is_ragged(output):
+            raise InputError(other_shapes(self.judged, output))
+        return output
+
+
+def other_shapes(name: str, output: np.ndarray) -> str:
+    """What to say of an output whose samples have several shapes, where targets are compared in one."""
+    shapes = sorted({np.shape(sample) for sample in output})
+    return (
+        f"output {name!r} has shapes from {shapes[0]} to {shapes[-1]} by the data of the sample, and targets are "
+        "compared in one shape: give a Python file with metrics(outputs, targets), or name another output with --output"
+    )
+
+
+class Accuracy(ByOutput):
     """The share of targets, which are classes, that an output has right; the loss is the share of others.
 
     Where a sample has several targets, its points are the number of them that is right, in units of the mean number of
@@ -33,7 +60,8 @@ class Accuracy(JudgedTask):
     metric_name = "accuracy"
     max_metric_loss = 0.5
     judged: ClassVar[str]
-    """The output that is compared: classes themselves, scores of each class, or a single score."""
+    """The output that is compared: classes themselves, scores of each class, or a single score. Where a score is NaN,
+    no target is right."""
     axis: ClassVar[int | None] = None
     """The axis of one sample's output along which the scores of classes lie; None where there is none."""
     threshold: ClassVar[float | None] = None
@@ -45,8 +73,6 @@ class Accuracy(JudgedTask):
         return 1 - self.metrics(outputs, targets)["accuracy"]
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        if outputs[self.judged].dtype.kind == "f" and not np.isfinite(outputs[self.judged]).all():
-            return {"accuracy": math.nan}
         right, counted = self._right_and_counted(outputs, targets)
         return {"accuracy": float(right.sum() / counted.sum()) if counted.any() else math.nan}
 
@@ -85,23 +111,23 @@ class Accuracy(JudgedTask):
 
     def _right_and_counted(self, outputs: Arrays, targets: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Whether each target is right, and whether it counts."""
-        output, expected = outputs[self.judged], np.stack(targets)
+        scores, expected = self._output(outputs), np.stack(targets)
+        output, is_unknown = scores, np.isnan(scores) if scores.dtype.kind == "f" else np.zeros(scores.shape, bool)
         if self.axis is not None:
-            output = output.argmax(axis=self.axis + 1)
+            output, is_unknown = scores.argmax(axis=self.axis + 1), is_unknown.any(axis=self.axis + 1)
         elif self.threshold is not None:
-            output = output > self.threshold
+            output = scores > self.threshold
         counted = self._counted(expected)
-        return (output.reshape(expected.shape) == expected) & counted, counted
+        is_right = (output.reshape(expected.shape) == expected) & ~is_unknown.reshape(expected.shape)
+        return is_right & counted, counted
 
 
-class Rmse(JudgedTask):
+class Rmse(ByOutput):
     """The root of the mean squared error of an output; the loss is its square."""
 
     metric_name = "rmse"
     higher_is_better = False
     max_metric_loss = math.inf
-    judged: ClassVar[str]
-    """The output that is compared."""
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         with np.errstate(over="ignore"):
@@ -136,7 +162,7 @@ class Rmse(JudgedTask):
         return spread * max(0.0, 1 - 2 / math.sqrt(2 * len(targets)))
 
     def _errors(self, outputs: Arrays, expected: np.ndarray) -> np.ndarray:
-        errors: np.ndarray = outputs[self.judged].astype(np.float64).reshape(expected.shape) - expected
+        errors: np.ndarray = self._output(outputs).astype(np.float64).reshape(expected.shape) - expected
         return errors
 
 
@@ -147,6 +173,7 @@ class OwnMetrics(JudgedTask):
     """
 
     max_metric_loss = math.inf
+    judges_other_shapes = True
     data: ClassVar[str]
     """The file's path."""
 

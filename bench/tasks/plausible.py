@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.api import Arrays
+from bench.api import Arrays, ragged
 from bench.graphs.deferred import np
 from bench.graphs.file.training import DIFFERS, SETTLE
 from bench.tasks.failures import one_line
@@ -51,12 +51,15 @@ def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
         what, advice = None, "give real samples with --dataset"
         if not _agrees(values, np.asarray(again[name])):
             what, advice = DIFFERS, SETTLE
-        elif values.size and np.array_equal(values, np.asarray(other[name])):
+        elif not values.size and not np.asarray(other[name]).size:
+            what = "is empty for made-up inputs"
+        elif values.dtype.kind == "f" and values.size and not np.isfinite(values).any():
+            what = "is not finite for made-up inputs"
+        elif ragged.equal(values, np.asarray(other[name])):
             what = "is the same for different made-up inputs"
         elif values.dtype.kind == "f" and values.size > 1:
-            if not np.isfinite(values).all():
-                what = "is not finite for made-up inputs"
-            elif (np.minimum(np.abs(values), np.abs(values - 1)) < SATURATED).all():
+            finite = values[np.isfinite(values)]  # as a mask is not, by design
+            if (np.minimum(np.abs(finite), np.abs(finite - 1)) < SATURATED).all():
                 what = "is 0 or 1 in every element for made-up inputs"
         if what:
             lines.append(f"output {name!r} {what}, so its fidelity says little; {advice}")

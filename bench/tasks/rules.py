@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from bench.api import Arrays
+from bench.api import Arrays, ragged
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset
@@ -199,7 +199,7 @@ class Observed:
 def agree(each: Sequence[np.ndarray | None]) -> bool:
     """Whether all outputs are known and say the same."""
     first = each[0]
-    return first is not None and all(other is not None and np.array_equal(first, other) for other in each)
+    return first is not None and all(other is not None and ragged.equal(first, other) for other in each)
 
 
 def one_hot_axes(classes: np.ndarray) -> list[int]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from bench.api import Arrays, TensorSpec
+from bench.api import Arrays, TensorSpec, ragged
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset, metrics
@@ -82,7 +82,10 @@ def judge_of(
     dtypes = {spec.name: spec.dtype for spec in outputs}
     observed = Observed(lambda: observe(list(shapes)))
     if any(isinstance(dim, str) for shape in shapes.values() for dim in shape) and (seen := observed.outputs()):
-        shapes = {name: seen[name].shape[1:] for name in shapes}
+        uneven = [name for name in shapes if ragged.is_ragged(seen[name])]
+        shapes = {name: seen[name].shape[1:] for name in shapes if name not in uneven}
+        if not shapes:
+            raise InputError(f"{data}: {metrics.other_shapes(uneven[0], seen[uneven[0]])}")
     chooser = _Chooser(shapes=shapes, dtypes=dtypes, observed=observed, wanted=wanted, labels=labels, data=data)
     found = chooser.rmse(targets) if chooser.metric_of(targets) == RMSE else chooser.accuracy(targets)
     others = [name for name in known if name != found.attributes["judged"]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.api import Task
+from bench.api import Samples, Task
+from bench.api.errors import ArtifactError
 from bench.measure.limits import Limits
 from bench.measure.session import Opened, Worker
 from bench.pipeline import feeding, operations, prepare
@@ -92,3 +93,23 @@ def test_worker_answers_the_request_of_the_pass(session_cache: object, monkeypat
     assert sorted(map(tuple, np.concatenate([request["x"] for request in opened[0].requests]))) == sorted(
         map(tuple, samples)
     )
+
+
+def test_outputs_of_a_split_may_have_a_shape_for_each_sample() -> None:
+    """Request n has n rows, the first none."""
+    task = task_of(Whole)
+    samples = Samples(inputs=split(4), targets=None)
+    found = feeding.run_all(lambda feeds: [np.zeros((int(feeds["x"][0]), 2))], task, samples, 1)
+    assert [output.shape for output in found["y"]] == [(0, 2), (1, 2), (2, 2), (3, 2)]
+    few = feeding.rows_of(found, [2, 0])
+    assert [output.shape for output in few["y"]] == [(2, 2), (0, 2)]
+    same = feeding.run_all(lambda feeds: [np.zeros((5, 2))], task, samples, 1)
+    assert same["y"].shape == (4, 5, 2)
+
+
+def test_a_batch_whose_outputs_have_another_number_of_rows_is_refused() -> None:
+    """Else the rows beyond the batch would be cut off, and the others taken for its samples."""
+    samples = Samples(inputs=split(4), targets=None)
+    says = r"output y has shape \(3, 2\) for a batch of 2: its first axis is not that of the samples"
+    with pytest.raises(ArtifactError, match=says):
+        feeding.run_all(lambda feeds: [np.zeros((3, 2))], task_of(Toy), samples, 2)

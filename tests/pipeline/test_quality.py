@@ -15,7 +15,7 @@ from msgspec import UNSET
 from bench.api import Points, Samples, Task, TensorSpec, fidelity
 from bench.api.errors import PluginError
 from bench.api.fidelity import FidelityTask
-from bench.pipeline import quality
+from bench.pipeline import differences, quality
 from bench.pipeline.quality import Part
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
@@ -146,7 +146,10 @@ def test_numbers_that_are_none(value: float) -> None:
     y[0, :2] = value
     found = judge(y)
     assert found.fidelity == "broken"
-    assert found.reason == "output y holds 2 values that are not finite, of 12"
+    assert found.reason == (
+        f"output y holds 2 values that are not finite, of 12; the first, {value} in sample 0 at [0], is 2 in the "
+        "reference"
+    )
     assert [getattr(found, name) for name in ("loss", "metrics", "max_abs_error", "relative_error")] == [None] * 4
 
 
@@ -379,7 +382,7 @@ def test_an_error_is_seen_wherever_it_lies() -> None:
     for place in (0, fidelity.PIECE - 1, fidelity.PIECE, 2 * fidelity.PIECE + 4):
         output = expected.copy()
         output[0, place] += 0.5
-        assert quality._error(output, expected) == pytest.approx((0.5, 0.5 / 3), rel=1e-6)
+        assert differences._errors(output, expected) == pytest.approx((0.5, 0.5 / 3), rel=1e-6)
         power = float((expected.astype(np.float64) ** 2).sum())
         assert fidelity.noise_share(output, expected) == pytest.approx(0.25 / power, rel=1e-6)
 
@@ -390,5 +393,5 @@ def test_a_nan_is_an_error(place: int) -> None:
     broken = expected.copy()
     broken[0, place] = np.nan
     for output, right in ((broken, expected), (expected, broken)):
-        assert np.isnan(quality._error(output, right)).all() or np.isnan(quality._error(output, right)[0])
+        assert np.isnan(differences._errors(output, right)).all() or np.isnan(differences._errors(output, right)[0])
         assert np.isnan(fidelity.noise_share(output, right))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from bench.api import Arrays, Task
 from bench.api.arrays import STRING
 from bench.api.errors import ArtifactError
+from bench.api.fidelity import disagreeing
 from bench.graphs.deferred import np, onnx
 from bench.graphs.sessions import cpu_session
 from bench.graphs.shapes.feeds import sample_feeds
@@ -20,7 +22,7 @@ def check_same_outputs(before: onnx.ModelProto, after: onnx.ModelProto, task: Ta
 
     Raises:
         ArtifactError: an output differs by more than `task.close` of its largest magnitude, in shape or in a string, or
-            is NaN.
+            is not finite where it was another value.
     """
     inputs = task.samples("train").inputs
     for row in range(NUM_SAMPLES):
@@ -47,9 +49,10 @@ def check_same_on(before: onnx.ModelProto, after: onnx.ModelProto, task: Task, f
                 what = f"output {spec.name} of {name} has other strings"
                 raise ArtifactError(f"the rewritten model is another one: {what}")
             continue
-        difference = float(np.abs(old.astype(np.float64) - new).max(initial=0))
-        scale = float(np.abs(old.astype(np.float64)).max(initial=0))
-        if not difference <= task.close * scale:  # which a NaN is not
+        made, right = disagreeing(new, old)  # equal infinities and NaNs are right
+        difference = float(np.abs(right.astype(np.float64) - made).max(initial=0))
+        scale = float(np.abs(right.astype(np.float64)).max(initial=0))
+        if not (difference <= task.close * scale and math.isfinite(difference)):
             raise ArtifactError(
                 f"the rewritten model is another one: output {spec.name} of {name} differs by "
                 f"{difference:.3g} at a magnitude of {scale:.3g}; at most {task.close:g} of that is allowed"

@@ -19,17 +19,29 @@ class BoundSession(Session):
 
     def run(self, feeds: Arrays) -> Outputs:
         shapes = [array.shape for array in feeds.values()]
-        if shapes != self._shapes or self._unknown:
-            # ONNX Runtime allocates outputs at this run, and keeps them for the runs after it.
-            self._binding.clear_binding_outputs()
-            for name in self._outputs:
-                self._binding.bind_output(name, "cpu")
+        is_new = shapes != self._shapes or self._unknown
+        if is_new:
+            self._bind_outputs()
             self._shapes = shapes
         for name, array in feeds.items():
             self._binding.bind_cpu_input(name, array)
-        self._run(self._binding)
+        try:
+            self._run(self._binding)
+        except Exception:
+            if is_new:
+                raise
+            # The data of the last request made outputs of other shapes, though the model has names for their sizes.
+            self._unknown = True
+            self._bind_outputs()
+            self._run(self._binding)
         self._binding.synchronize_outputs()  # a device may still be copying
         return [output.numpy() for output in self._binding.get_outputs()]
+
+    def _bind_outputs(self) -> None:
+        """Let ONNX Runtime allocate the outputs at the next run, and keep them for the runs after it."""
+        self._binding.clear_binding_outputs()
+        for name in self._outputs:
+            self._binding.bind_output(name, "cpu")
 
 
 class OnnxRuntimeIoBinding(OrtRuntime):

@@ -1,0 +1,132 @@
+"""Names of the models whose results lie in one folder: files that share a name are told apart by their folders.
+
+A task has the name of its model's file, with which cells begin. Model hubs keep many files of the name `model.onnx`,
+and results of two of them under one name would hide each other. So a folder of results notes which model each name
+stands for, in `models.json`: a digest of the model's place, relative to the folder, and a digest of its task. A model
+at the same place is the same, though its content has changed since; so is the same content at another place. The file
+can be lost without losing a result: the next model of a name then takes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from bench.api import cache
+from bench.api.errors import StoreError
+from bench.records import side_files
+from bench.records.store import write_atomically
+from bench.tasks.hub.reference import Reference
+
+FILE = "models.json"
+MOST_FOLDERS = 3
+"""Folders above a model's file that its name may begin with."""
+NUM_DIGITS = 8
+"""Digits of the digest that ends a name where folders do not tell two models apart."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that a name stands for in a folder of results.
+
+    Attributes:
+        place: digest of its path, relative to the folder of results.
+        content: digest of its task; empty where the task is a folder that is not copied.
+    """
+
+    place: str
+    content: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """The name of a model in a folder of results.
+
+    Attributes:
+        name: the name.
+        claim: the model that the name stands for from now on, see `keep`.
+        note: a line to tell the user where the name is not that of the file, or is that of another file; or None.
+    """
+
+    name: str
+    claim: Claim
+    note: str | None = None
+
+
+def choose(
+    results: Path, path: Path, content: str, named: Callable[[str], str], *, fetched: Reference | None = None
+) -> Chosen:
+    """The name that stands for the model already, or else the first that stands for no other.
+
+    Args:
+        results: folder of the results.
+        path: the model.
+        content: see `Claim`.
+        named: makes a task's name of a text.
+        fetched: the model of the hub that it is: its place is in the hub, whatever its commit; None for a file.
+    """
+    place = _place(results, path) if fetched is None else cache.digest(f"{fetched.repository}:{fetched.path or ''}")
+    known, own = _read(results), Claim(place=place, content=content)
+    texts = _texts(path, place) if fetched is None else _texts_of(fetched, place)
+    candidates = [named(text) for text in texts]
+    first = candidates[0]
+    at_place = (name for name in candidates if name in known and known[name].place == own.place)
+    if (name := next(at_place, None)) is not None:
+        return Chosen(name=name, claim=own)
+    alike = (name for name in known if name == first or name.endswith(f"_{first}"))
+    if content and (name := next((name for name in alike if known[name].content == content), None)) is not None:
+        note = f"the results named {name} in {results} are of the same model at another place; they go on"
+        return Chosen(name=name, claim=known[name], note=note)
+    name = next((name for name in candidates if name not in known), candidates[-1])
+    told = f"results named {first} in {results} are of another file; those of {fetched or path} are named {name}"
+    return Chosen(name=name, claim=own, note=None if name == first else told)
+
+
+def keep(results: Path, chosen: Chosen) -> None:
+    """Note which model a name stands for.
+
+    Raises:
+        StoreError: the folder of results cannot be written.
+    """
+    known = _read(results)
+    if known.get(chosen.name) != chosen.claim:
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            fix = "choose another folder with --results"
+            raise StoreError(f"cannot write to {results}: {error.strerror}", fix=fix) from error
+        noted = msgspec.to_builtins({**known, chosen.name: chosen.claim})
+        write_atomically(results / FILE, json.dumps(noted, indent=0, sort_keys=True) + "\n")
+
+
+def _read(results: Path) -> Mapping[str, Claim]:
+    """The models by name; none where the file cannot be read, which the next run writes anew."""
+    found, _ = side_files.read(results / FILE, dict[str, Claim], fix="`bench run --model` writes the file anew")
+    return found or {}
+
+
+def _place(results: Path, path: Path) -> str:
+    return cache.digest(os.path.relpath(path, results))
+
+
+def _texts(path: Path, place: str) -> Iterator[str]:
+    """What a model may be called: its file, then with more of its folders, then with a part of a digest."""
+    whole = Path(os.path.abspath(path))  # noqa: PTH100 (links stay: hubs keep the files that they name elsewhere)
+    stem = whole.stem if path.is_file() else whole.name
+    yield stem
+    text = stem
+    for folder in whole.parent.parts[1:][: -MOST_FOLDERS - 1 : -1]:
+        text = f"{folder}_{text}"
+        yield text
+    yield f"{place[:NUM_DIGITS]}_{stem}"
+
+
+def _texts_of(fetched: Reference, place: str) -> Iterator[str]:
+    """What a model of the hub may be called: its repository and file, then with its owner, then with a digest."""
+    yield fetched.task_name
+    yield f"{fetched.repository.partition('/')[0]}_{fetched.task_name}"
+    yield f"{place[:NUM_DIGITS]}_{fetched.task_name}"

@@ -1,0 +1,201 @@
+"""Models whose files share a name, measured into one folder of results: none takes the name of another."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api.errors import StoreError
+from bench.plugins import catalog
+from bench.tasks import adopt, names
+from bench.tasks.adopt import Adopted
+
+
+@pytest.fixture(autouse=True)
+def _work(plugin_folder: Path) -> None:
+    """An empty working folder, with an empty cache."""
+
+
+def save(place: str, width: int = 4) -> Path:
+    """A model of its own for each width; its place is relative to the working folder."""
+    weight = np.full((3, width), width, np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", width])],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    path = Path(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def measured(path: Path, results: Path = Path("results"), *, trust: bool = False) -> Adopted:
+    """Adopt a model as a run does that stores results."""
+    adopted = adopt.adopt(path, adopt.Options(trust=trust), results=results)
+    assert adopted.chosen is not None
+    names.keep(results, adopted.chosen)
+    return adopted
+
+
+def told(adopted: Adopted) -> list[str]:
+    return [note for note in adopted.notes if "results named" in note]
+
+
+def test_two_models_of_one_name_are_told_apart_by_their_folders() -> None:
+    small, large = measured(save("small/model.onnx")), measured(save("large/model.onnx", 8))
+    assert (small.name, large.name) == ("model", "large_model")
+    assert told(small) == []
+    assert told(large) == [
+        "results named model in results are of another file; those of large/model.onnx are named large_model"
+    ]
+    assert [catalog.task(name).outputs[0].shape for name in ("model", "large_model")] == [("N", 4), ("N", 8)]
+
+
+def test_each_keeps_its_name_in_later_runs_whatever_their_order() -> None:
+    paths = [save(f"{folder}/model.onnx", width) for folder, width in (("a", 2), ("b", 3), ("c", 4))]
+    first = [measured(path).name for path in paths]
+    assert first == ["model", "b_model", "c_model"]
+    assert [measured(path).name for path in reversed(paths)] == first[::-1]
+
+
+def test_a_model_that_changed_at_its_place_keeps_its_name() -> None:
+    """As one that was trained anew: its results take the place of the earlier ones."""
+    assert measured(save("model.onnx", 2)).name == "model"
+    again = measured(save("model.onnx", 3))
+    assert (again.name, told(again)) == ("model", [])
+
+
+def test_the_same_model_in_two_folders_has_one_name() -> None:
+    measured(save("a/model.onnx"))
+    again = measured(save("b/model.onnx"))
+    assert (again.name, told(again)) == (
+        "model",
+        ["the results named model in results are of the same model at another place; they go on"],
+    )
+    other = measured(save("b/model.onnx", 9))
+    assert other.name == "b_model", "it is another model now"
+    assert measured(save("a/model.onnx")).name == "model"
+
+
+def test_a_folder_that_was_renamed_goes_on_with_its_results() -> None:
+    measured(save("a/model.onnx", 2)), measured(save("b/model.onnx", 3))
+    Path("b").rename("c")
+    again = measured(Path("c/model.onnx"))
+    assert (again.name, told(again)) == (
+        "b_model",
+        ["the results named b_model in results are of the same model at another place; they go on"],
+    )
+
+
+def test_a_model_that_was_renamed_and_another_that_took_its_name() -> None:
+    first = save("model.onnx", 2)
+    assert measured(first).name == "model"
+    first.rename("old.onnx")
+    assert measured(Path("old.onnx")).name == "old"
+    Path("old.onnx").rename("elsewhere.onnx")
+    assert measured(save("new/model.onnx", 5)).name == "new_model"
+    assert measured(save("new/old.onnx", 6)).name == "new_old"
+
+
+def test_folders_that_do_not_tell_models_apart_are_followed_by_further_ones() -> None:
+    """As in repositories of a hub, each with its folder `onnx`."""
+    places = [f"{top}/{owner}/onnx/model.onnx" for top in ("p", "q") for owner in ("one", "two")]
+    found = [measured(save(place, 2 + number)).name for number, place in enumerate(places)]
+    assert found == ["model", "onnx_model", "one_onnx_model", "two_onnx_model"]
+
+
+def test_names_as_long_as_they_may_be_still_differ() -> None:
+    long = "x" * 80
+    found = [measured(save(f"{folder}/{long}.onnx", 2 + number)).name for number, folder in enumerate(("a", "b", "c"))]
+    assert found[0] == "x" * 60
+    assert len(set(found)) == 3
+    assert max(map(len, found)) <= 60
+
+
+def test_other_folders_of_results_know_nothing_of_it() -> None:
+    save("a/model.onnx", 2), save("b/model.onnx", 3)
+    assert measured(Path("a/model.onnx"), Path("one")).name == "model"
+    assert measured(Path("b/model.onnx"), Path("two")).name == "model"
+    assert adopt.adopt(Path("b/model.onnx")).name == "model", "as of a command that stores no result"
+
+
+def test_nothing_is_noted_until_results_are_stored() -> None:
+    save("a/model.onnx", 2), save("b/model.onnx", 3)
+    assert adopt.adopt(Path("a/model.onnx"), results=Path("results")).name == "model"
+    assert not Path("results").exists()
+    assert measured(Path("b/model.onnx")).name == "model"
+
+
+def test_results_and_models_may_move_together() -> None:
+    save("work/a/model.onnx", 2), save("work/b/model.onnx", 3)
+    before = [measured(Path(f"work/{name}/model.onnx"), Path("work/results")).name for name in "ab"]
+    Path("work").rename("moved")
+    assert [measured(Path(f"moved/{name}/model.onnx"), Path("moved/results")).name for name in "ab"] == before
+
+
+def test_the_file_names_no_folder() -> None:
+    measured(save("secret/model.onnx"))
+    noted = Path("results", names.FILE).read_text()
+    assert [*json.loads(noted)] == ["model"]
+    assert "secret" not in noted
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"model": 3}', '{"model": {"place": 1}}', "{" * 10_000])
+def test_a_file_that_cannot_be_read_is_written_anew(text: str) -> None:
+    Path("results").mkdir()
+    Path("results", names.FILE).write_text(text)
+    assert measured(save("a/model.onnx", 2)).name == "model"
+    assert measured(save("b/model.onnx", 3)).name == "b_model"
+
+
+def test_tasks_of_ones_own_in_folders_of_one_name() -> None:
+    toy = catalog.task("toy").folder
+    for place in ("a/mine", "b/mine"):
+        Path(place).mkdir(parents=True)
+        for file in ("task.py", "weights.json"):
+            Path(place, file).write_bytes((toy / file).read_bytes())
+    assert [measured(Path(place)).name for place in ("a/mine", "b/mine")] == ["mine", "b_mine"]
+    assert adopt.adopt(Path("a/mine"), results=Path("results")).name == "mine"
+    assert catalog.task("b_mine").folder.resolve() == Path("b/mine").resolve()
+
+
+SAVED = """
+import tensorflow as tf
+
+for folder, width in (("a", 4), ("b", 8)):
+    weight = tf.constant(0.5, shape=(3, width))
+    module = tf.Module()
+    module.call = tf.function(lambda x, w=weight: {"y": x @ w}, [tf.TensorSpec((None, 3), tf.float32, "x")])
+    tf.saved_model.save(module, f"{folder}/saved", signatures=module.call)
+    made = tf.lite.TFLiteConverter.from_saved_model(f"{folder}/saved").convert()
+    with open(f"{folder}/lite.tflite", "wb") as file:
+        file.write(made)
+"""
+
+
+@pytest.mark.thorough
+def test_saved_models_and_tflite_files_of_one_name() -> None:
+    """Formats other than ONNX have names in the same way; a saved model is a folder."""
+    subprocess.run([sys.executable, "-c", SAVED], check=True, capture_output=True)
+    for name in ("saved", "lite.tflite"):
+        stem = Path(name).stem
+        found = [measured(Path(folder, name), trust=True).name for folder in ("a", "b", "a")]
+        assert found == [stem, f"b_{stem}", stem]
+        widths = [catalog.task(each).outputs[0].shape[-1] for each in found[:2]]
+        assert widths == [4, 8]
+
+
+def test_a_folder_that_cannot_be_written() -> None:
+    Path("results").write_text("no folder")
+    with pytest.raises(StoreError, match="cannot write to results: File exists"):
+        measured(save("model.onnx"))
