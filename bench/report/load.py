@@ -32,7 +32,9 @@ TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
 kept."""
 
 
-def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
+def render(
+    records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float, turns_alone: bool = False
+) -> str:
     """Every table for which there are results.
 
     Args:
@@ -40,6 +42,7 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
         found: what took turns.
         format: `table`, `md` or `json`.
         margin: largest difference that counts as noise, as a share.
+        turns_alone: whether runs of one service at a time are left out: scenarios, and requests that come alone.
     """
     where = machines.headline_under_load(records)
     if format == "json":
@@ -48,9 +51,9 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
     above = writing.paragraph([where], format)
     tables = [
         above and above.rstrip("\n") + "\n",
-        _scenarios(records, format),
+        "" if turns_alone else _scenarios(records, format),
         *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
-        _sporadic(records, format),
+        "" if turns_alone else _sporadic(records, format),
     ]
     return "\n".join(filter(None, tables))
 
