@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
@@ -27,6 +28,8 @@ TOKENS = {
     "per token": "90.00 percentile time to output token (ns)",
 }
 """What the load generator says of services that generate texts of several tokens, by what it is called here."""
+FIGURE, LEAST_NAME = 15, 30
+"""Characters of a figure in a terminal, at most, and of a line of a cell's name, at least."""
 TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
 """What the load generator says where its bound on the latency is missed, and where too few requests show that it is
 kept."""
@@ -160,7 +163,7 @@ def _turns(found: Turns, format: str, margin: float) -> str:
         more = [*(_held(found, way) if held else []), *([_energy(found, way, counted)] if counted else [])]
         lines.append([way.cell.path, str(way.setup), *shown, *compared, *more])
     head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
-    return f"{head}\n\n{_table([*titles, *held, *energy], lines, format)}"
+    return f"{head}\n\n{_narrow_table(found, [*titles, *held, *energy], lines, format)}"
 
 
 def _counted(found: Turns) -> tuple[str, ...]:
@@ -183,7 +186,7 @@ def _plan(found: Turns, format: str) -> str:
     told = answer(found) or f"no way to serve keeps {bound(found)}"
     if not answer(found) and any(found.rate_seen(way) is not None for way in found.launches):
         told = f"the first way to serve does not keep {bound(found)}, so the others have no interval"
-    return f"{_table(titles, lines, format)}\n{told}\n"
+    return f"{_narrow_table(found, titles, lines, format)}\n{told}\n"
 
 
 def _sporadic(records: Sequence[Record], format: str) -> str:
@@ -277,8 +280,34 @@ def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -
     if format == "md":
         return writing.markdown(list(titles), [list(line) for line in lines], [True, *[False] * (len(titles) - 1)])
     broken = [[re.sub(r" (?=[\[(])", "\n", text) for text in line[1:]] for line in (titles, *lines)]
-    named = [[writing.wrap_name(line[0], 40), *texts] for line, texts in zip(lines, broken[1:], strict=True)]
-    return writing.plain([titles[0], *broken[0]], named, format=format)
+    return _named(titles[0], lines, broken[0], broken[1:])
+
+
+def _narrow_table(found: Turns, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
+    """A table of services, the first two columns of which are the cells and how they are served.
+
+    In a terminal figures take few characters, and how services are served stands above them where it is the same.
+    """
+    if format == "md":
+        return _table(titles, lines, format)
+    served = {str(way.setup) for way in found.launches}
+    left_out = 2 if len(served) == 1 else 1
+    broken = [[_narrow(text) for text in line[left_out:]] for line in (titles, *lines)]
+    above = f"Each is served by {served.pop()}.\n\n" if left_out == 2 else ""
+    return above + _named(titles[0], lines, broken[0], broken[1:])
+
+
+def _narrow(text: str) -> str:
+    """A figure, and its verdict beside it, above its interval, in lines of `FIGURE` characters."""
+    value, bracket, interval = re.sub(r"(\[.*\]) (\w+)$", r"\2 \1", text).partition(" [")
+    return textwrap.fill(value, FIGURE) + (f"\n[{interval}" if bracket else "")
+
+
+def _named(title: str, lines: Sequence[Sequence[str]], titles: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
+    """A table for a terminal of what the cells that `lines` begin with have beside them."""
+    room = max(LEAST_NAME, writing.room_for_names(titles, texts))
+    named = [(writing.wrap_name(line[0], room), *own) for line, own in zip(lines, texts, strict=True)]
+    return writing.plain((title, *titles), named, format="table")
 
 
 def _raw(found: Turns, margin: float) -> dict[str, object]:
