@@ -190,14 +190,19 @@ def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> li
 
 
 def last(records: Mapping[str, Record], cells: Collection[Cell]) -> list[Turns]:
-    """The last turns of each request with some of the cells, and then the last plan of each task.
+    """The last turns of each request with some of the cells, and the last plan of each task, task by task.
+
+    Each task's are compared on their own, as when they were measured.
 
     Args:
         records: the current record of each cell path.
         cells: the cells.
     """
-    found = turns(records)
-    return [one for plan in (False, True) for one in newest(found, cells, plan=plan)]
+    last: list[Turns] = []
+    for task in dict.fromkeys(cell.task for cell in cells):
+        found = turns({path: record for path, record in records.items() if record.cell.task == task})
+        last += [one for plan in (False, True) for one in newest(found, cells, plan=plan)]
+    return last
 
 
 def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:

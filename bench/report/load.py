@@ -7,6 +7,7 @@ import statistics
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from bench.api.printable import printable
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
 from bench.measure.load import loadgen
 from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun, Point
@@ -28,8 +29,8 @@ TOKENS = {
     "per token": "90.00 percentile time to output token (ns)",
 }
 """What the load generator says of services that generate texts of several tokens, by what it is called here."""
-FIGURE, LEAST_NAME = 15, 30
-"""Characters of a figure in a terminal, at most, and of a line of a cell's name, at least."""
+FIGURE, TEXT, LEAST_NAME = 15, 12, 25
+"""Characters of a line in a terminal: of a figure with an interval and of another text at most, of a name at least."""
 TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
 """What the load generator says where its bound on the latency is missed, and where too few requests show that it is
 kept."""
@@ -286,21 +287,24 @@ def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -
 def _narrow_table(found: Turns, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
     """A table of services, the first two columns of which are the cells and how they are served.
 
-    In a terminal figures take few characters, and how services are served stands above them where it is the same.
+    In a terminal figures take few characters, and what is the same of all stands above them.
     """
     if format == "md":
         return _table(titles, lines, format)
     served = {str(way.setup) for way in found.launches}
+    requests = {f"/b{way.cell.batch}t{way.cell.threads}" for way in found.launches}
+    first, last = f"{found.baseline.cell.task}/", requests.pop() if len(requests) == 1 else ""
     left_out = 2 if len(served) == 1 else 1
+    above = f"Cells: {first}CELL{last}{f', each served by {served.pop()}' if left_out == 2 else ''}.\n\n"
     broken = [[_narrow(text) for text in line[left_out:]] for line in (titles, *lines)]
-    above = f"Each is served by {served.pop()}.\n\n" if left_out == 2 else ""
-    return above + _named(titles[0], lines, broken[0], broken[1:])
+    names = [[line[0].removeprefix(first).removesuffix(last)] for line in lines]
+    return printable(above, keep="\n") + _named(titles[0], names, broken[0], broken[1:])
 
 
 def _narrow(text: str) -> str:
-    """A figure, and its verdict beside it, above its interval, in lines of `FIGURE` characters."""
+    """A figure and its verdict above its interval; other texts in short lines."""
     value, bracket, interval = re.sub(r"(\[.*\]) (\w+)$", r"\2 \1", text).partition(" [")
-    return textwrap.fill(value, FIGURE) + (f"\n[{interval}" if bracket else "")
+    return f"{textwrap.fill(value, FIGURE)}\n[{interval}" if bracket else textwrap.fill(text, TEXT)
 
 
 def _named(title: str, lines: Sequence[Sequence[str]], titles: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
