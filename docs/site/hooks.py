@@ -27,6 +27,11 @@ MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
 """What `make docs` takes from the npm registry: the theme would load it from a CDN."""
 MERMAID_URI = "assets/javascripts/mermaid.min.js"
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
+FENCE = re.compile(r"^( *```\w+) .+$", re.MULTILINE)
+"""The beginning of a block of code whose language is followed by what it shows.
+
+The site's Markdown takes no such line for a beginning, and so the end of the block for one, and headings for code.
+"""
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)" alt="(?P<alt>[^"]*)">\s*</picture>'
@@ -110,7 +115,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     A site serves no listing of a folder: only the pages that `on_files` makes. Tables of results have the room of the
     table of contents.
     """
-    if page.file.src_uri.startswith("results/") and page.file.name != "README":
+    is_table = page.file.src_uri.startswith("results/") and page.file.name != "README"
+    if is_table or is_question(page):
         page.meta["hide"] = ["toc"]
     here = (ROOT / page.file.src_uri).parent
 
@@ -118,7 +124,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         is_folder = (here / link["target"]).is_dir()
         return f"{link['target'].rstrip('/')}/README.md" if is_folder else link["target"]
 
-    return LINK.sub(to_page, in_markdown(markdown))
+    return LINK.sub(to_page, FENCE.sub(r"\1", in_markdown(markdown)))
+
+
+def is_question(page: Any) -> bool:
+    """Whether a page answers a question on one screen."""
+    return page.file.src_uri.startswith("docs/questions/")
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Mark the pages that fit a screen, for the style sheet."""
+    return f'<div class="question">{html}</div>' if is_question(page) else html
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

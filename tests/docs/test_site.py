@@ -88,6 +88,21 @@ def test_a_picture_for_light_and_dark_pages_becomes_two_of_the_theme(hooks: Any)
     assert "<picture>" not in hooks.in_markdown((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
+def test_what_a_block_of_code_shows_is_left_out_after_its_language(hooks: Any) -> None:
+    class File:
+        src_uri = "docs/guard.md"
+        name = "guard"
+
+    class Page:
+        file = File
+        meta: dict[str, Any] = {}
+
+    text = "```yaml docs/examples/a.yml\na: 1\n```\n- one\n  ```text message\n  said\n  ```\n```\nbench run x\n```"
+    assert hooks.on_page_markdown(text, page=Page) == (
+        "```yaml\na: 1\n```\n- one\n  ```text\n  said\n  ```\n```\nbench run x\n```"
+    )
+
+
 def picture(dark: str, light: str) -> str:
     """A picture as code hosts show it in the reader's colours."""
     return (
