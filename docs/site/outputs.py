@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "questions").glob("*.md"))
-WIDTH = 120
+WIDTH = 130
 """Characters in a line of an output."""
 BEGIN, END = "<!-- output: begin -->\n", "<!-- output: end -->\n"
 COMMAND = re.compile(r"^```\n(?P<command>bench .+)\n```\n\n" + re.escape(BEGIN), re.MULTILINE)
