@@ -72,11 +72,12 @@ report: install  ## the page, tables and plots from the stored results, without 
 	$(RUN) plot --results $(RESULTS) --output $(RESULTS)/plots
 	$(RUN) report --results $(RESULTS) --output $(RESULTS)/report.html
 	$(RUN) best --results $(RESULTS)
-readme: install  ## the figures and the picture in both READMEs, from the published results
+readme: install  ## figures, outputs and pictures in both READMEs and the pages of questions, from the published results
 	$(RUN) plot --results results/reference --output results/reference/plots
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/reference/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
+	$(BIN)/python docs/site/outputs.py
 schema: install  ## the schema of stored results, as JSON Schema and as a page of the docs
 	$(BIN)/python -m bench.records.schema docs
 docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network

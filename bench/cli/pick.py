@@ -61,6 +61,7 @@ def pick(
             "--everywhere", help="One deployment for all machines whose results are in the folder; saves nothing."
         ),
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what to ship, and save nothing.")] = False,
     results: options.Results = options.RESULTS,
     output: Annotated[
         Path | None, typer.Option(help="Folder to save it in; picks/TASK in the folder of the results by default.")
@@ -114,7 +115,7 @@ def pick(
         command = shlex.join(["bench", "pick", *globs, *given])
         text = report.verdict(found, command, outcome.results_option(results), sizes)
         options.write("".join([report.front(found), report.services(choice, plan), text]), None)
-    if choice.shipped is not None and record is not None:
+    if choice.shipped is not None and record is not None and not dry_run:
         target = output or results / "picks" / choice.shipped.task
         limits = Limits.of(step_s=None, memory_bytes=None)
         unit = choice.shipped.metric_loss_unit

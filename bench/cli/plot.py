@@ -14,22 +14,25 @@ from bench.cli import options, waiting
 def plot(
     globs: options.Globs = None,
     *,
+    baseline: Annotated[str | None, typer.Option(help="Cell to compare with, instead of each task's own.")] = None,
     results: options.Results = options.RESULTS,
     output: Annotated[Path | None, typer.Option(help="Folder for the pictures; beside the results by default.")] = None,
 ) -> None:
-    """Figures as PNG and SVG: latency, accuracy against latency, memory and size, and latency by size.
+    """Figures as PNG and SVG: latency, accuracy against latency, share of the peak, memory and size, latency by size.
 
-    Also one figure of all tasks, for a light and for a dark page: each runtime's best deployment, and which to ship.
+    Also those of services under load, and one figure of all tasks, for a light and for a dark page: each runtime's best
+    deployment, and which to ship.
     """
     from bench.api.loss_units import AllowedLoss
+    from bench.decisions import load
     from bench.decisions.answer import answers
     from bench.decisions.constraints import Constraints
     from bench.decisions.sizes import families
     from bench.records import assemble
     from bench.report import part
-    from bench.report.figures import overview, plots, size_plots
+    from bench.report.figures import load_plots, overview, plots, size_plots
 
-    stored = options.read(results)
+    stored = options.read(results, baseline=baseline)
     higher = assemble.higher_is_better(stored.records)
     rows, place = stored.chosen(globs), output or stored.folder / "plots"
     drawn = part.of(rows, (), part.MOST_DRAWN)
@@ -37,6 +40,9 @@ def plot(
         options.say(part.sentence("", len(drawn), len(rows)))
     paths = plots.draw(drawn, place, higher_is_better=higher)
     paths += size_plots.draw(families(stored.measurements, drawn), place)
+    services = {record.cell for row in drawn if (record := stored.records.get(row.cell)) and record.load_launches}
+    if services:
+        paths += load_plots.draw((), load.last(stored.records, services), place)
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
         decided = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
     paths += overview.draw(decided, place)

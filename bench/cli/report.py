@@ -106,9 +106,8 @@ def _shown(
     found, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
     taken = part.of(rows, {one.row.cell for one in found}, most)
     paths = {row.cell for row in taken}
-    served = load.turns(stored.records)
     asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
-    turns = [one for plan in (False, True) for one in load.newest(served, asked, plan=plan)]
+    turns = load.last(stored.records, asked)
     records = {path: stored.records[path] for path in paths}
     beside = {record.launches[-1].reference for record in records.values() if record.launches}
     beside |= {way.cell.path for one in turns for way in one.launches}

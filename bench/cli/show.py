@@ -29,7 +29,7 @@ def show(
     columns: Annotated[str | None, typer.Option(help="Keys of a row, joined by commas.")] = None,
     sort: Annotated[str | None, typer.Option(help="Key of a row to sort by; fastest first by default.")] = None,
     sweep: Annotated[
-        str | None, typer.Option(help="`generation`, `seed` or `threads`: the sweep's own tables.")
+        str | None, typer.Option(help="`generation`, `load`, `seed` or `threads`: tables of their own.")
     ] = None,
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
@@ -85,9 +85,10 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     """The tables of a sweep that has its own.
 
     Args:
-        sweep: `generation`, `seed` or `threads`.
+        sweep: `generation`, `load`, `seed` or `threads`.
         stored: all results.
-        rows: for `generation` and `threads`, rows of the cells to show, for the latter each at any number of threads.
+        rows: but for `seed`, rows of the cells to show: for `threads` each at any number of threads, and for `load`
+            with all that took turns with them.
         format: `table` or `md`.
 
     Raises:
@@ -101,8 +102,29 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
         return experiments.render(stored.rows, stored.records, format=format)
     if sweep == "generation":
         return generated.render(deployments(stored, rows), format=format)
+    if sweep == "load":
+        return _turns(stored, rows, format)
     if sweep != "threads":
-        raise InputError(f"the sweeps 'generation', 'seed' and 'threads' have tables of their own, not {sweep!r}")
+        raise InputError(f"'generation', 'load', 'seed' and 'threads' have tables of their own, not {sweep!r}")
     records = sound(stored, rows)
     own = [row for row in stored.rows if row.cell in records]
     return threads.render(scalings(records, margin=stored.margin), own, format=format)
+
+
+def _turns(stored: Results, rows: Sequence[Row], format: str) -> str:
+    """The tables of the services that took turns last, each task's on their own as `bench load` has them."""
+    from bench.decisions import load
+    from bench.report import load as report
+
+    if format not in ("md", "table"):
+        raise InputError(f"the tables of services are printed as md or table, not {format}")
+    texts = []
+    for task in dict.fromkeys(row.task for row in rows):
+        records = {path: record for path, record in stored.records.items() if record.cell.task == task}
+        cells = {records[row.cell].cell for row in rows if row.task == task}
+        if found := load.last(records, cells):
+            served = [record for record in records.values() if record.load_launches]
+            texts.append(report.render(served, found, format=format, margin=stored.margin, turns_alone=True))
+    if not texts:
+        raise InputError("these cells took no turns as services", fix="`bench load` measures them")
+    return "\n".join(texts)

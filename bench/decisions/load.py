@@ -189,6 +189,22 @@ def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> li
     return list(last.values())
 
 
+def last(records: Mapping[str, Record], cells: Collection[Cell]) -> list[Turns]:
+    """The last turns of each request with some of the cells, and the last plan of each task, task by task.
+
+    Each task's are compared on their own, as when they were measured.
+
+    Args:
+        records: the current record of each cell path.
+        cells: the cells.
+    """
+    last: list[Turns] = []
+    for task in dict.fromkeys(cell.task for cell in cells):
+        found = turns({path: record for path, record in records.items() if record.cell.task == task})
+        last += [one for plan in (False, True) for one in newest(found, cells, plan=plan)]
+    return last
+
+
 def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
     """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
     of_task = {path: record for path, record in records.items() if record.cell.task == task and record.load_launches}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import statistics
+import textwrap
 from collections.abc import Iterator, Sequence
 
+from bench.api.printable import printable
 from bench.decisions.load import STATISTICS, Turns, Way, last_runs
 from bench.measure.load import loadgen
 from bench.measure.load.launch import HIGHEST, P50, P90, P99, LoadRun, Point
@@ -27,12 +29,16 @@ TOKENS = {
     "per token": "90.00 percentile time to output token (ns)",
 }
 """What the load generator says of services that generate texts of several tokens, by what it is called here."""
+FIGURE, TEXT, LEAST_NAME = 15, 12, 25
+"""Characters of a line in a terminal: of a figure with an interval and of another text at most, of a name at least."""
 TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
 """What the load generator says where its bound on the latency is missed, and where too few requests show that it is
 kept."""
 
 
-def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float) -> str:
+def render(
+    records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float, turns_alone: bool = False
+) -> str:
     """Every table for which there are results.
 
     Args:
@@ -40,6 +46,7 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
         found: what took turns.
         format: `table`, `md` or `json`.
         margin: largest difference that counts as noise, as a share.
+        turns_alone: whether runs of one service at a time are left out: scenarios, and requests that come alone.
     """
     where = machines.headline_under_load(records)
     if format == "json":
@@ -48,9 +55,9 @@ def render(records: Sequence[Record], found: Sequence[Turns], *, format: str, ma
     above = writing.paragraph([where], format)
     tables = [
         above and above.rstrip("\n") + "\n",
-        _scenarios(records, format),
+        "" if turns_alone else _scenarios(records, format),
         *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
-        _sporadic(records, format),
+        "" if turns_alone else _sporadic(records, format),
     ]
     return "\n".join(filter(None, tables))
 
@@ -157,7 +164,7 @@ def _turns(found: Turns, format: str, margin: float) -> str:
         more = [*(_held(found, way) if held else []), *([_energy(found, way, counted)] if counted else [])]
         lines.append([way.cell.path, str(way.setup), *shown, *compared, *more])
     head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
-    return f"{head}\n\n{_table([*titles, *held, *energy], lines, format)}"
+    return f"{head}\n\n{_narrow_table(found, [*titles, *held, *energy], lines, format)}"
 
 
 def _counted(found: Turns) -> tuple[str, ...]:
@@ -180,7 +187,7 @@ def _plan(found: Turns, format: str) -> str:
     told = answer(found) or f"no way to serve keeps {bound(found)}"
     if not answer(found) and any(found.rate_seen(way) is not None for way in found.launches):
         told = f"the first way to serve does not keep {bound(found)}, so the others have no interval"
-    return f"{_table(titles, lines, format)}\n{told}\n"
+    return f"{_narrow_table(found, titles, lines, format)}\n{told}\n"
 
 
 def _sporadic(records: Sequence[Record], format: str) -> str:
@@ -274,8 +281,37 @@ def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -
     if format == "md":
         return writing.markdown(list(titles), [list(line) for line in lines], [True, *[False] * (len(titles) - 1)])
     broken = [[re.sub(r" (?=[\[(])", "\n", text) for text in line[1:]] for line in (titles, *lines)]
-    named = [[writing.wrap_name(line[0], 40), *texts] for line, texts in zip(lines, broken[1:], strict=True)]
-    return writing.plain([titles[0], *broken[0]], named, format=format)
+    return _named(titles[0], lines, broken[0], broken[1:])
+
+
+def _narrow_table(found: Turns, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
+    """A table of services, the first two columns of which are the cells and how they are served.
+
+    In a terminal figures take few characters, and what is the same of all stands above them.
+    """
+    if format == "md":
+        return _table(titles, lines, format)
+    served = {str(way.setup) for way in found.launches}
+    requests = {f"/b{way.cell.batch}t{way.cell.threads}" for way in found.launches}
+    first, last = f"{found.baseline.cell.task}/", requests.pop() if len(requests) == 1 else ""
+    left_out = 2 if len(served) == 1 else 1
+    above = f"Cells: {first}CELL{last}{f', each served by {served.pop()}' if left_out == 2 else ''}.\n\n"
+    broken = [[_narrow(text) for text in line[left_out:]] for line in (titles, *lines)]
+    names = [[line[0].removeprefix(first).removesuffix(last)] for line in lines]
+    return printable(above, keep="\n") + _named(titles[0], names, broken[0], broken[1:])
+
+
+def _narrow(text: str) -> str:
+    """A figure and its verdict above its interval; other texts in short lines."""
+    value, bracket, interval = re.sub(r"(\[.*\]) (\w+)$", r"\2 \1", text).partition(" [")
+    return f"{textwrap.fill(value, FIGURE)}\n[{interval}" if bracket else textwrap.fill(text, TEXT)
+
+
+def _named(title: str, lines: Sequence[Sequence[str]], titles: Sequence[str], texts: Sequence[Sequence[str]]) -> str:
+    """A table for a terminal of what the cells that `lines` begin with have beside them."""
+    room = max(LEAST_NAME, writing.room_for_names(titles, texts))
+    named = [(writing.wrap_name(line[0], room), *own) for line, own in zip(lines, texts, strict=True)]
+    return writing.plain((title, *titles), named, format="table")
 
 
 def _raw(found: Turns, margin: float) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,11 +49,27 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
         )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
-    head = writing.paragraph([machines.headline(timed)], format, WIDTH) + ("" if format == "md" else "\n")
-    head += _peaks(peaks, format)
+    is_said_below = format == "table" and bool(selection.groups)
+    head = "" if is_said_below else writing.paragraph([machines.headline(timed)], format, WIDTH)
+    head += "\n" if head and format == "table" else ""
+    head += _peaks(_shown(peaks, timed) if format == "table" else peaks, format)
     beyond = above_peak(timed, peaks)
     legend = "\n".join([*(map(_filled, beyond) if format == "table" else beyond), legend])
     return "\n".join([head, tables.render_selection(selection, format=format), legend]) + "\n"
+
+
+def _shown(peaks: Mapping[int, Peaks], rows: Sequence[Row]) -> Mapping[int, Peaks]:
+    """The peaks with the threads and in the precisions of rows; all of them without rows."""
+    if not rows:
+        return peaks
+    precisions = {row.precision for row in rows}
+    return {
+        number: dataclasses.replace(
+            peak, macs_per_s={name: rate for name, rate in peak.macs_per_s.items() if name in precisions}
+        )
+        for number, peak in peaks.items()
+        if any(row.threads == number for row in rows)
+    }
 
 
 def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:

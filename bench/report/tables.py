@@ -177,7 +177,8 @@ class TerminalTable:
             yield from self._below(group, names, layout.columns)
         if left_out:
             yield terminal.line(f"COLUMNS={whole} bench show adds {', '.join(left_out)}.", style="dim")
-        if any(row.num_launches for row in self.selection.rows):
+        tells_ratios = self._is_default or not {"ratio", "verdict"}.isdisjoint(self.selection.columns or ())
+        if tells_ratios and any(row.num_launches for row in self.selection.rows):
             yield terminal.line(brief_legend(self.selection.rows), style="dim")
 
     @property

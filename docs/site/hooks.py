@@ -6,43 +6,37 @@ Source: https://www.mkdocs.org/user-guide/configuration/#hooks
 from __future__ import annotations
 
 import html.parser
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PUBLISHED = ("reference", "generation", "load", "h100", "h200", "versions", "search", "search_int8", "search_amx")
-"""Folders of `results/` with an experiment each; others are of the machine on which the site is built."""
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "*.md",
     "docs/*.md",
-    "docs/*.json",
+    "docs/questions/*.md",
     "models/*/README.md",
     "datasets/*/README.md",
     "results/README.md",
-    "results/coverage.json",
-    *(f"results/{name}/*.md" for name in PUBLISHED),
-    "results/reference/*.csv",
-    "results/reference/*.html",
 )
-"""Files of the site, which keep their paths in the repository."""
-LISTED_FOLDERS = (
-    "results/reference/plots",
-    "results/reference/picks",
-    "results/search/amd-epyc-2c-24g-f6eb7d1a/plots",
-    "results/search/picks",
-    "results/search_int8/amd-epyc-2c-24g-c21b2c9c/plots",
-    "results/search_int8/picks",
-    "results/search_amx/intel-xeon-processor-2c-24g-8799eb66/plots",
-    "results/search_amx/picks",
-)
-"""Folders without a page of their own: one is made, with their pictures and links to their other files."""
+"""Pages of the site, besides those of published experiments; they keep their paths in the repository."""
 MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
 """What `make docs` takes from the npm registry: the theme would load it from a CDN."""
 MERMAID_URI = "assets/javascripts/mermaid.min.js"
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?=[)#])")
+FENCE = re.compile(r"^( *```\w+) .+$", re.MULTILINE)
+"""The beginning of a block of code whose language is followed by what it shows.
+
+The site's Markdown takes no such line for a beginning, and so the end of the block for one, and headings for code.
+"""
+PICTURE = re.compile(
+    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
+    r'<img src="(?P<light>[^"]+)" alt="(?P<alt>[^"]*)">\s*</picture>'
+)
+"""A picture for light and for dark pages, as code hosts show it."""
 LOADED_BY = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 """The attribute by which an element makes the browser load a file."""
 STYLE_LOAD = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)")
@@ -52,16 +46,56 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the repository's pages, the published results and Mermaid to the files of `docs/site`."""
     from mkdocs.structure.files import File
 
-    for path in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
+    shown = pages()
+    linked = linked_from(shown)
+    listed = {folder: sorted(filter(Path.is_file, folder.rglob("*"))) for folder in linked if folder.is_dir()}
+    for path in sorted({*shown, *filter(Path.is_file, linked), *itertools.chain.from_iterable(listed.values())}):
         files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
-    for folder in LISTED_FOLDERS:
-        listed = sorted(path for path in (ROOT / folder).rglob("*") if path.is_file())
-        for path in listed:
-            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
-        files.append(File.generated(config, f"{folder}/README.md", content=listing(ROOT / folder, listed)))
+    for folder, paths in listed.items():
+        name = folder.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, f"{name}/README.md", content=listing(folder, paths)))
     if MERMAID.is_file():
         files.append(File.generated(config, MERMAID_URI, abs_src_path=str(MERMAID)))
     return files
+
+
+def pages() -> list[Path]:
+    """The repository's pages on the site: `PAGES`, and those of every published experiment, whose folder has notes.
+
+    Other folders of `results/` are of the machine on which the site is built.
+    """
+    patterns = (*PAGES, *(f"results/{notes.parent.name}/*.md" for notes in ROOT.glob("results/*/README.md")))
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+
+
+def linked_from(shown: Iterable[Path]) -> list[Path]:
+    """What pages link to or show that is no page itself: files, and folders without a page of their own.
+
+    For a folder a page is made, with its pictures and links to its other files.
+    """
+    found = set()
+    for page in shown:
+        text = in_markdown(page.read_text(encoding="utf-8"))
+        found |= {(page.parent / link["target"]).resolve() for link in LINK.finditer(text)}
+    own = (path for path in found if path.is_relative_to(ROOT))
+    return sorted(path for path in own if (path.is_file() and path.suffix != ".md") or is_listed(path))
+
+
+def is_listed(path: Path) -> bool:
+    """Whether a path is that of a folder without a page of its own."""
+    return path.is_dir() and not (path / "README.md").is_file()
+
+
+def in_markdown(text: str) -> str:
+    """A text whose pictures for light and dark pages are two in Markdown, of which the theme shows the one that fits.
+
+    Unlike the element they follow the reader's choice of colours, and their paths are checked and moved with the page.
+    """
+
+    def both(found: re.Match[str]) -> str:
+        return "\n".join(f"![{found['alt']}]({found[one]}#only-{one})" for one in ("light", "dark"))
+
+    return PICTURE.sub(both, text)
 
 
 def listing(folder: Path, paths: list[Path]) -> str:
@@ -76,11 +110,13 @@ def listing(folder: Path, paths: list[Path]) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to folders lead to their pages, and give tables of results the room of the table of contents.
+    """Let links to folders lead to their pages, and pictures follow the colours of the page; give tables room.
 
-    A site serves no listing of a folder: only the pages that `on_files` makes.
+    A site serves no listing of a folder: only the pages that `on_files` makes. Tables of results have the room of the
+    table of contents.
     """
-    if page.file.src_uri.startswith("results/") and page.file.name != "README":
+    is_table = page.file.src_uri.startswith("results/") and page.file.name != "README"
+    if is_table or is_question(page):
         page.meta["hide"] = ["toc"]
     here = (ROOT / page.file.src_uri).parent
 
@@ -88,7 +124,17 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         is_folder = (here / link["target"]).is_dir()
         return f"{link['target'].rstrip('/')}/README.md" if is_folder else link["target"]
 
-    return LINK.sub(to_page, markdown)
+    return LINK.sub(to_page, FENCE.sub(r"\1", in_markdown(markdown)))
+
+
+def is_question(page: Any) -> bool:
+    """Whether a page answers a question on one screen."""
+    return page.file.src_uri.startswith("docs/questions/")
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Mark the pages that fit a screen, for the style sheet."""
+    return f'<div class="question">{html}</div>' if is_question(page) else html
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:

@@ -170,6 +170,29 @@ def test_a_public_page_of_several_machines_names_none_of_their_folders(
     assert "machine-2" in page
 
 
+def test_a_pick_that_is_only_said_saves_nothing(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "pick", "toy", "--tolerance", "90%", "--dry-run", "--results", str(results)) == 0
+
+    said = capsys.readouterr().out
+    assert f"winner: {made.HALVE}" in said
+    assert "saved in" not in said
+    assert not (results / "picks").exists()
+
+
+def test_plots_compare_with_the_cell_that_is_named(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HALVE takes half of the baseline's latency, so that of the baseline is twice its own."""
+    for name, options in (("own", ()), ("other", ("--baseline", made.HALVE))):
+        assert run(monkeypatch, "plot", "--results", str(results), "--output", str(tmp_path / name), *options) == 0
+
+    own, other = ((tmp_path / name / "toy-latency.svg").read_text(encoding="utf-8") for name in ("own", "other"))
+    assert re.search(r"\b2\.0+x as fast", own)
+    assert "0.50x as fast, slower" in other
+
+
 COMMANDS = {
     "show": (),
     "best": (),

@@ -115,7 +115,7 @@ def test_a_service_without_latencies_could_not_keep_up() -> None:
     assert turns.latency_ns(way(SLOW), P50) is None
     assert turns.over_baseline(way(SLOW), P50).ratio is None
     assert turns.highest_rate(way(SLOW)) is not None
-    assert "cannot keep up" in report.render([*found.values()], [turns], format="table", margin=0.02)
+    assert "cannot keep up" in report.render([*found.values()], [turns], format="md", margin=0.02)
 
 
 def test_the_launches_in_which_a_service_did_well_are_no_figure() -> None:

@@ -31,7 +31,8 @@ from bench.tasks import adopt
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-GUIDES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+QUESTIONS = sorted((ROOT / "docs" / "questions").glob("*.md"))
+GUIDES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *QUESTIONS)
 READMES = (ROOT.glob(f"{folder}/**/README.md") for folder in ("changelog.d", "datasets", "models", "results"))
 PAGES = (*GUIDES, ROOT / "CHANGELOG.md", *sorted(itertools.chain.from_iterable(READMES)))
 QUICK = ROOT / "tests" / "support" / "quick_bench.py"

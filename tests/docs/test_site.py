@@ -28,9 +28,9 @@ def test_navigation_has_every_page(hooks: Any) -> None:
     configured = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = configured.partition("\nnav:\n")[2].partition("\ntheme:\n")[0]
     named = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
-    pages = {path.relative_to(ROOT).as_posix() for pattern in hooks.PAGES for path in ROOT.glob(pattern)}
-    pages = {page for page in pages if page.endswith(".md")}
-    pages |= {f"{folder}/README.md" for folder in hooks.LISTED_FOLDERS}
+    pages = {path.relative_to(ROOT).as_posix() for path in hooks.pages()}
+    folders = filter(Path.is_dir, hooks.linked_from(hooks.pages()))
+    pages |= {f"{folder.relative_to(ROOT).as_posix()}/README.md" for folder in folders}
     pages |= {path.relative_to(HOOKS.parent).as_posix() for path in HOOKS.parent.rglob("*.md")}
     assert sorted(named) == sorted(pages)
 
@@ -62,3 +62,50 @@ def test_links_to_folders_lead_to_their_pages(hooks: Any) -> None:
 
     text = "[plots](reference/plots) [table](reference/table.md#x) [elsewhere](https://a.example/b)"
     assert hooks.on_page_markdown(text, page=Page) == text.replace("reference/plots", "reference/plots/README.md")
+
+
+def test_what_pages_link_to_is_published(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and folders within the repository; pages publish themselves, and a folder with a page is that page."""
+    for name in ("model/LICENSE", "plots/a.png", "noted/README.md", "a-light.svg", "a-dark.svg", "unlinked.txt"):
+        (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "root" / name).touch()
+    (tmp_path / "outside.txt").touch()
+    page = tmp_path / "root" / "README.md"
+    page.write_text(
+        "[licence](model/LICENSE) [plots](plots) [notes](noted) [gone](gone.txt) [out](../outside.txt)\n"
+        + picture("a-dark.svg", "a-light.svg"),
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(hooks, "ROOT", tmp_path / "root")
+
+    found = [path.relative_to(tmp_path / "root").as_posix() for path in hooks.linked_from([page])]
+
+    assert found == ["a-dark.svg", "a-light.svg", "model/LICENSE", "plots"]
+
+
+def test_a_picture_for_light_and_dark_pages_becomes_two_of_the_theme(hooks: Any) -> None:
+    assert hooks.in_markdown(picture("d.svg", "l.svg")) == "![bars](l.svg#only-light)\n![bars](d.svg#only-dark)\n"
+    assert "<picture>" not in hooks.in_markdown((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_what_a_block_of_code_shows_is_left_out_after_its_language(hooks: Any) -> None:
+    class File:
+        src_uri = "docs/guard.md"
+        name = "guard"
+
+    class Page:
+        file = File
+        meta: dict[str, Any] = {}
+
+    text = "```yaml docs/examples/a.yml\na: 1\n```\n- one\n  ```text message\n  said\n  ```\n```\nbench run x\n```"
+    assert hooks.on_page_markdown(text, page=Page) == (
+        "```yaml\na: 1\n```\n- one\n  ```text\n  said\n  ```\n```\nbench run x\n```"
+    )
+
+
+def picture(dark: str, light: str) -> str:
+    """A picture as code hosts show it in the reader's colours."""
+    return (
+        f'<picture>\n  <source media="(prefers-color-scheme: dark)" srcset="{dark}">\n'
+        f'  <img src="{light}" alt="bars">\n</picture>\n'
+    )

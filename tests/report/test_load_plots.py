@@ -107,7 +107,8 @@ def points(line: Line2D) -> list[tuple[float, float]]:
 def test_writes_both_figures_of_turns_and_the_queue_in_both_formats(tmp_path: Path) -> None:
     records = {**usual(), RAW: record(RAW, *usual()[RAW].load_launches, run())}
     paths = load_plots.draw(records.values(), decisions.turns(records), tmp_path / "new")
-    stems = ("toy-b1t1-97rps-p99-20ms-knee", "toy-b1t1-97rps-p99-20ms-percentiles", f"{RAW.replace('/', '-')}-queue")
+    ends = ("knee", "rates", "percentiles")
+    stems = (*(f"toy-b1t1-97rps-p99-20ms-{end}" for end in ends), f"{RAW.replace('/', '-')}-queue")
     assert [path.name for path in paths] == [f"{stem}.{suffix}" for stem in stems for suffix in ("png", "svg")]
     assert sorted(paths) == sorted((tmp_path / "new").iterdir())
     for path in paths:
@@ -167,6 +168,19 @@ def test_the_knee_marks_the_highest_rates_at_the_bound(figures: dict[str, Figure
     assert "highest rate at p99 <= 20 ms (requests/s), higher is better \N{RIGHTWARDS ARROW}" in shown
     assert [text for text in shown if text.startswith("none") or "[" in text][-1] == "none from 2 on"
     assert any(text.startswith("240 [") for text in shown)
+
+
+def test_the_highest_rates_alone_are_those_of_the_knee_beside_the_names(
+    figures: dict[str, Figure], tmp_path: Path
+) -> None:
+    load_plots.draw([], decisions.turns(usual()), tmp_path)
+    _, below = figures["toy-b1t1-97rps-p99-20ms-knee"].axes
+    (axes,) = figures["toy-b1t1-97rps-p99-20ms-rates"].axes
+    assert [points(line) for line in axes.lines] == [points(line) for line in below.lines]
+    ends, expected = ([bar.get_segments()[0].tolist() for bar in each.collections] for each in (axes, below))
+    assert ends == expected
+    names = ["halve+prune/null", "raw/null (baseline)", "raw/slow@1.2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
 
 
 def test_services_are_named_by_what_differs(tmp_path: Path) -> None:
@@ -249,13 +263,14 @@ def test_nothing_is_written_where_there_is_nothing_to_draw(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plan_has_a_knee_alone_and_no_baseline(tmp_path: Path) -> None:
+def test_a_plan_has_a_knee_and_rates_alone_and_no_baseline(tmp_path: Path) -> None:
     plan = {"slices_ns": {}, "shape_ns": (), "requests": (), "rate": None}
     lines = [launch("a", REFERENCE, **plan), launch("a", CONTROL, **plan), launch("a", CELL, max_batch=4, **plan)]
     paths = load_plots.draw([], decisions.turns({RAW: record(RAW, *lines)}), tmp_path)
-    assert [path.name for path in paths] == ["toy-b1t1-p99-20ms-knee.png", "toy-b1t1-p99-20ms-knee.svg"]
-    shown = texts(paths[1])
-    assert {"1 worker", "1 worker, batch <= 4"} <= set(shown)
+    stems = ["toy-b1t1-p99-20ms-knee", "toy-b1t1-p99-20ms-rates"]
+    assert [path.name for path in paths] == [f"{stem}.{suffix}" for stem in stems for suffix in ("png", "svg")]
+    for path in paths[1::2]:
+        assert {"1 worker", "1 worker, batch <= 4"} <= set(texts(path))
 
 
 def test_long_names_of_cells_give_short_names_of_files_of_their_own(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from bench.report.figures import canvas, plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, looks_of, place_labels
 from bench.report.figures.plots import draw
 
-ONLY_TIMED = {"peak_rss_bytes": None, "size_bytes": None}  # fewer figures to draw
-KINDS = ("latency", "accuracy", "memory", "size")
+ONLY_TIMED = {"peak_rss_bytes": None, "size_bytes": None, "peak_share": None}  # fewer figures to draw
+KINDS = ("latency", "accuracy", "peak", "memory", "size")
 
 
 def make(index: int = 0, *, task: str = "crnn", runtime: str = "onnxruntime", batch: int = 1, **figures) -> Row:
@@ -35,6 +35,9 @@ def make(index: int = 0, *, task: str = "crnn", runtime: str = "onnxruntime", ba
         "size_bytes": 33_000_000 + index,
         "metric": 0.97,
         "metric_name": "accuracy",
+        "precision": "float32",
+        "peak_share": 0.25,
+        "bound": "compute",
     }
     where = {"task": task, "source": "torch", "exporter": "torch_onnx", "runtime": runtime, "provider": "cpu"}
     return Row(batch=batch, threads=2, **(where | usual | figures))
@@ -105,6 +108,21 @@ def test_latency_is_sorted_with_ratio_and_verdict_and_broken_last(tmp_path):
 def test_a_cell_is_so_many_times_as_fast_as_the_baseline(ratio, verdict, note, tmp_path):
     draw([make(), make(1, ratio=ratio, verdict=verdict)], tmp_path)
     assert note in texts(tmp_path / "crnn-latency.svg")
+
+
+def test_share_of_the_peak_is_told_the_fastest_first_and_broken_last(tmp_path):
+    broken = make(3, latency_p50_ns=1e6, fidelity="broken")
+    rows = [make(2, peak_share=0.67), broken, make(), make(1, peak_share=0.93, precision="bfloat16", bound="memory")]
+    draw(rows, tmp_path)
+    found = texts(tmp_path / "crnn-peak.svg")
+    assert [text for text in found if text.startswith("torch/")] == [short_name(rows[i]) for i in (2, 3, 0, 1)]
+    notes = [text for text in found if " % in " in text]
+    assert notes == [
+        "25 % in float32, 10.0 ms",
+        "93 % in bfloat16, 11.0 ms",
+        "67 % in float32, 12.0 ms",
+        "25 % in float32, 1.00 ms broken",
+    ]
 
 
 def test_whisker_is_the_interval_of_the_ratio_at_the_latency():
@@ -214,6 +232,7 @@ def test_metric_axis_is_of_the_rows_that_count(ranked, broken, expected):
 MISSING = {
     "latency": {"latency_p50_ns": None},
     "accuracy": {"metric": None},
+    "peak": {"peak_share": None},
     "memory": {"peak_rss_bytes": None},
     "size": {"size_bytes": None},
 }
@@ -221,7 +240,8 @@ MISSING = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_figure_that_would_show_nothing_is_not_written(tmp_path, kind):
-    without = [f"crnn-{name}" for name in KINDS if name != kind and (kind, name) != ("latency", "accuracy")]
+    of_latency = ("accuracy", "peak") if kind == "latency" else ()
+    without = [f"crnn-{name}" for name in KINDS if name not in (kind, *of_latency)]
     assert stems(draw([make(**MISSING[kind]), make(1, **MISSING[kind])], tmp_path)) == without
 
 

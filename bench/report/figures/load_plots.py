@@ -8,14 +8,14 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.decisions.load import Turns, Way, last_runs
 from bench.measure.load.launch import HIGHEST, P99, SHAPE, LoadLaunch, LoadRun
 from bench.measure.load.loadgen import SERVER
-from bench.measure.stats import min_samples
+from bench.measure.stats import Estimate, min_samples
 from bench.records.store import Record
 from bench.report import load as report
 from bench.report import writing
@@ -34,11 +34,19 @@ TICKS = (0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
 LAST = 3.5
 """Where the largest latency stands on an axis of percentiles, on which 99 % stand at 2 and 99.9 % at 3."""
 LONGEST_NAME = 120
+EDGED: Any = {"ms": 6.5, "mec": "black", "mew": 0.7, "zorder": 4}
+"""Look of the mark of a highest rate."""
 KNEE = (
     "Dots: each rate that was tried in each launch. Marks: medians over rates within {:.0f} % of one another. Edged "
     "marks, and the panel below: the highest rate at which the latency keeps the bound (dashed), with its 95 % "
     "interval. Crosses: rates with which a service could not keep up. Services: {}."
 )
+HIGHEST_RATES = (
+    "The rate at which the latency of a service comes to the bound, with its 95 % interval; crosses: rates with which "
+    "it could not keep up. Services: {}."
+)
+RATES = "rates"
+"""End of the name of the figure of the highest rates alone."""
 PERCENTILES = (
     "Latency from the time at which a request is due to its answer, under the same arrivals for all; medians over the "
     "launches. The axis of the percentiles p is logarithmic in 1 / (1 - p). Dotted, hollow: a launch has too few "
@@ -51,7 +59,7 @@ QUEUE = (
 
 
 def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> list[Path]:
-    """Write `<request>-knee` and `-percentiles` for what took turns, and `<cell>-queue` for server scenarios.
+    """Write `<request>-knee`, `-rates` and `-percentiles` for what took turns, `<cell>-queue` for server scenarios.
 
     A figure that would show nothing is not written. The name of a file tells what was asked: a figure of the same
     question is replaced.
@@ -78,11 +86,12 @@ def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> lis
 
 
 def drawings(records: Iterable[Record], found: Iterable[Turns]) -> list[bytes]:
-    """The same figures as SVG."""
+    """The same figures as SVG, but for `-rates`, which is a part of the knee."""
     import matplotlib
 
     with matplotlib.rc_context(canvas.STYLE):
-        return [canvas.content(figure, "svg") for _, figure in _figures(records, found)]
+        shown = [figure for name, figure in _figures(records, found) if not name.endswith(f"-{RATES}")]
+        return [canvas.content(figure, "svg") for figure in shown]
 
 
 def names(ways: Iterable[Way]) -> tuple[dict[Way, str], str]:
@@ -111,7 +120,7 @@ def _figures(records: Iterable[Record], found: Iterable[Turns]) -> Iterator[tupl
         asked = [cell.task, f"b{cell.batch}t{cell.threads}", _served(one.baseline)]
         asked += [f"{one.rate:.4g}rps"] if one.rate is not None else []
         asked += [f"{one.bound[0]}-{one.bound[1] / 1e6:g}ms"] if one.bound else []
-        for what, figure in (("knee", _knee(one)), ("percentiles", _percentiles(one))):
+        for what, figure in (("knee", _knee(one)), (RATES, _rates(one)), ("percentiles", _percentiles(one))):
             if figure is not None:
                 yield _file_name(*asked, what), figure
     for record in records:
@@ -133,6 +142,10 @@ def _file_name(*parts: str) -> str:
     name = "-".join(re.sub(r"[^A-Za-z0-9_.@=,+-]", "_", part) for part in parts if part)
     end = f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}-{parts[-1]}"
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - len(end)] + end
+
+
+Rates = list[tuple[float, float]]
+"""Rates, in order, with the milliseconds of the latency there."""
 
 
 class _Services:
@@ -161,16 +174,12 @@ class _Services:
 
 def _knee(found: Turns) -> Figure | None:
     """The bounded percentile by rate, and below it the highest rates."""
-    tried = {way: _tried(found.launches[way]) for way in report.ordered(found, HIGHEST)}
-    tried = {way: points for way, points in tried.items() if points}
-    latencies = [ms for points in tried.values() for _, ms in points if math.isfinite(ms)]
-    if found.bound is None or not latencies:
+    tried = _all_tried(found)
+    if found.bound is None or not tried:
         return None
+    latencies = [ms for points in tried.values() for _, ms in points if math.isfinite(ms)]
     services, held, bound = _Services(found), {way: found.highest_rate(way) for way in tried}, report.bound(found)
-    figures = {way: [report.rate(x) for x in (e.value, e.low, e.high)] if e else [] for way, e in held.items()}
-    notes = {
-        way: "{} [{}, {}]".format(*shown) if shown else report.without(found, way) for way, shown in figures.items()
-    }
+    notes = _notes(found, held)
     statistic, most_ms = found.bound[0], found.bound[1] / 1e6
     figure, (above, below) = canvas.sheet(
         f"{found.baseline.cell.task}: {statistic} of the latency by rate",
@@ -181,30 +190,85 @@ def _knee(found: Turns) -> Figure | None:
         footnote=KNEE.format(100 * (CLOSE - 1), services.shared),
     )
     canvas.name_lines(below, [canvas.Line("", note, way == services.baseline) for way, note in notes.items()])
-    rates = [rate for points in tried.values() for rate, _ in points] + [one.value for one in held.values() if one]
     _scale(above, "y", [*latencies, most_ms])
-    for axes in (above, below):
-        _scale(axes, "x", rates)
+    _scale(above, "x", _drawn_rates(tried, held))
+    _mark_rates(below, services, tried, held)
     above.set(xlabel="rate (requests/s)", ylabel=_latency_title(f"{statistic} of the latency"))
-    below.set_xlabel(f"highest rate at {bound} (requests/s), higher is better \N{RIGHTWARDS ARROW}")
+    below.set_xlabel(_rate_title(bound))
     above.axhline(most_ms, color="#444444", linestyle="--", linewidth=0.9, zorder=1)
     beside = above.get_yaxis_transform()
     canvas.write(above, bound, (1, most_ms), (6, 0), is_bold=False, xycoords=beside, va="center_baseline")
-    for index, (way, points) in enumerate(tried.items()):
+    for way, points in tried.items():
         answered = [point for point in points if math.isfinite(point[1])]
         above.plot(*_columns(answered), **services.look(way, marker="o", ms=2.2, mew=0, ls="", alpha=0.5))
         above.plot(*_columns(_medians(points)), **services.look(way, ms=4))
-        lost = [rate for rate, ms in points if math.isinf(ms)]
-        below.plot(lost, [index] * len(lost), color="#777777", marker="x", ms=3.5, ls="")
         if (best := held[way]) is not None:
-            top = services.look(way, ms=6.5, mec="black", mew=0.7, zorder=4)
-            above.plot([best.value] * 2, [most_ms, above.get_ylim()[0]], **top | {"ls": ":", "lw": 1, "markevery": [0]})
-            ends = [[best.value - best.low], [min(best.high, 10 * max(rates)) - best.value]]
-            below.errorbar(best.value, index, xerr=ends, **top | {"elinewidth": 1.4, "capsize": 2})
+            look = services.look(way, **EDGED, ls=":", lw=1, markevery=[0])
+            above.plot([best.value] * 2, [most_ms, above.get_ylim()[0]], **look)
     return figure
 
 
-def _tried(launches: Iterable[LoadLaunch]) -> list[tuple[float, float]]:
+def _rates(found: Turns) -> Figure | None:
+    """The highest rates alone."""
+    tried = _all_tried(found)
+    if found.bound is None or not tried:
+        return None
+    services, held, bound = _Services(found), {way: found.highest_rate(way) for way in tried}, report.bound(found)
+    notes = _notes(found, held)
+    figure, (axes,) = canvas.sheet(
+        f"{found.baseline.cell.task}: highest rate at {bound}",
+        [("", 1.2 * BAR * max(2, len(tried)))],
+        left=canvas.text_width(services.names.values()) + 0.1,
+        right=canvas.text_width(notes.values()) + 0.15,
+        handles=[],
+        footnote=HIGHEST_RATES.format(services.shared),
+    )
+    lines = [canvas.Line(services.names[way], note, way == services.baseline) for way, note in notes.items()]
+    canvas.name_lines(axes, lines)
+    _mark_rates(axes, services, tried, held)
+    axes.set_xlabel(_rate_title(bound))
+    return figure
+
+
+def _mark_rates(
+    axes: Axes, services: _Services, tried: Mapping[Way, Rates], held: Mapping[Way, Estimate | None]
+) -> None:
+    """The highest rate of each service on its line, with its interval, and the rates with which it did not keep up."""
+    rates = _drawn_rates(tried, held)
+    _scale(axes, "x", rates)
+    for index, (way, points) in enumerate(tried.items()):
+        lost = [rate for rate, ms in points if math.isinf(ms)]
+        axes.plot(lost, [index] * len(lost), color="#777777", marker="x", ms=3.5, ls="")
+        if (best := held[way]) is not None:
+            ends = [[best.value - best.low], [min(best.high, 10 * max(rates)) - best.value]]
+            axes.errorbar(best.value, index, xerr=ends, **services.look(way, **EDGED, elinewidth=1.4, capsize=2))
+
+
+def _drawn_rates(tried: Mapping[Way, Rates], held: Mapping[Way, Estimate | None]) -> list[float]:
+    return [rate for points in tried.values() for rate, _ in points] + [one.value for one in held.values() if one]
+
+
+def _rate_title(bound: str) -> str:
+    return f"highest rate at {bound} (requests/s), higher is better \N{RIGHTWARDS ARROW}"
+
+
+def _notes(found: Turns, held: Mapping[Way, Estimate | None]) -> dict[Way, str]:
+    """The highest rate of each service with its interval, or why there is none."""
+    notes = {}
+    for way, one in held.items():
+        shown = [report.rate(value) for value in (one.value, one.low, one.high)] if one else []
+        notes[way] = "{} [{}, {}]".format(*shown) if shown else report.without(found, way)
+    return notes
+
+
+def _all_tried(found: Turns) -> dict[Way, Rates]:
+    """The rates that were tried with each service, the best service first; empty where none answered at any rate."""
+    tried = {way: _tried(found.launches[way]) for way in report.ordered(found, HIGHEST)}
+    is_answered = any(math.isfinite(ms) for points in tried.values() for _, ms in points)
+    return {way: points for way, points in tried.items() if points} if is_answered else {}
+
+
+def _tried(launches: Iterable[LoadLaunch]) -> Rates:
     """The rates that were tried, in order, with the milliseconds there; infinite where the service did not keep up."""
     points = [point for one in launches for point in one.curve]
     return sorted((rate, math.inf if latency_ns is None else latency_ns / 1e6) for rate, latency_ns in points)

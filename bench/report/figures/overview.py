@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "overview"
 NUM_COLUMNS = 2
+"""Panels beside each other, at most."""
 BAR, BAR_HEIGHT = 0.22, 0.62
 """Inches from one line to the next, and the share of these that a bar takes."""
 BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
@@ -115,10 +116,11 @@ def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
 
     bars = [bars_of(one) for one in answers]
     names = canvas.text_width(in_words(bar.row) for own in bars for bar in own) + 0.1
-    width = 2 * canvas.MARGIN + NUM_COLUMNS * (names + BARS + NOTES) + BETWEEN
+    num_columns = min(NUM_COLUMNS, len(bars))
+    width = 2 * canvas.MARGIN + num_columns * (names + BARS + NOTES + BETWEEN) - BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
     notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
-    rows = [bars[start : start + NUM_COLUMNS] for start in range(0, len(bars), NUM_COLUMNS)]
+    rows = [bars[start : start + num_columns] for start in range(0, len(bars), num_columns)]
     heights = [BAR * max(map(len, row)) for row in rows]
     height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
     height += canvas.LINE * len(notes) + canvas.MARGIN
@@ -139,7 +141,7 @@ def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
             left = canvas.MARGIN + names + column * (names + BARS + NOTES + BETWEEN)
             bottom = top + panel - BAR * len(own)
             box = (left / width, bottom / height, BARS / width, BAR * len(own) / height)
-            _panel(figure.add_axes(box), answers[number * NUM_COLUMNS + column], own, theme, names)
+            _panel(figure.add_axes(box), answers[number * num_columns + column], own, theme, names)
         top -= canvas.GAP
     return figure
 

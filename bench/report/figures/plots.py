@@ -1,4 +1,4 @@
-"""Figures of rows, for each task: latency, accuracy against latency, memory and size, as PNG and SVG."""
+"""Figures of rows, for each task: latency, accuracy, share of the peak, memory and size, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 BAR = 0.24  # inches from one line to the next
 SCATTER_HEIGHT = 3.6
 GREY = "#BBBBBB"
+PEAK = (
+    "The fastest first. A short bar: the runtime leaves the machine idle, unless memory bounds it, and another may be "
+    "faster. Near 100 %: only fewer multiplications, or narrower ones, are faster. Bold: the baseline."
+)
 LOG_RANGE = 20.0  # a wider range of latencies gets a logarithmic axis
 
 
 def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bool] | None = None) -> list[Path]:
-    """Write `<task>-latency`, `-accuracy`, `-memory` and `-size`, each as .png and .svg, and return their paths.
+    """Write `<task>-latency`, `-accuracy`, `-peak`, `-memory` and `-size`, as .png and .svg, and return their paths.
 
     A figure that would show nothing is not written.
 
@@ -51,6 +55,7 @@ def draw(rows: Iterable[Row], folder: Path, *, higher_is_better: Mapping[str, bo
             figures = {
                 "latency": _latency(members, looks),
                 "accuracy": _accuracy(members, looks, is_higher_better),
+                "peak": _peak(members, looks),
                 "memory": _memory(members, looks),
                 "size": _size(members),
             }
@@ -199,6 +204,41 @@ def _point(
         zorder=3,
         clip_on=False,
     )
+
+
+def _peak(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | None:
+    """How near each row comes to the machine's peak in its precision, the fastest first."""
+    from matplotlib.patches import Patch
+
+    shown = _with(groups, lambda row: is_timed(row) and row.peak_share is not None)
+    if not shown:
+        return None
+    rows = _rows(shown)
+    unit, unit_name = unit_of("latency_p50_ns", rows)
+    notes = {
+        row.cell: f"{100 * (row.peak_share or 0):.0f} % in {row.precision}, "
+        f"{canvas.digits((row.latency_p50_ns or 0) / unit, 3)} {unit_name}" + " broken" * (row.fidelity == "broken")
+        for row in rows
+    }
+    handles = [
+        *canvas.handles_of((row.runtime for row in rows), looks, as_bars=True),
+        Patch(fc="none", ec=GREY, label="left unused"),
+    ]
+    figure, panels = _named_rows(
+        "share of the machine's peak", shown, notes, handles, f"{PEAK} {_absent(groups, shown)}"
+    )
+    for group, axes in zip(shown, panels, strict=True):
+        ordered = sorted(group.rows, key=lambda row: (row.fidelity == "broken", row.latency_p50_ns))
+        for index, row in enumerate(ordered):
+            look = looks[row.runtime]
+            axes.barh(index, 100, height=0.7, fc="none", ec=GREY, lw=0.8)
+            axes.barh(
+                index, 100 * (row.peak_share or 0), height=0.7, fc=look.colour, hatch=look.hatch, ec="white", lw=0
+            )
+        canvas.name_lines(axes, [canvas.Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
+        axes.set_xlim(0, 100 * max(1.0, *(row.peak_share or 0 for row in ordered)))
+        axes.set_xlabel("multiplications a second, % of the machine's peak in that precision")
+    return figure
 
 
 def _memory(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | None:
