@@ -6,6 +6,7 @@ Source: https://www.mkdocs.org/user-guide/configuration/#hooks
 from __future__ import annotations
 
 import html.parser
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ PAGES = (
     "*.md",
     "docs/*.md",
     "docs/*.json",
+    "docs/pictures/*.svg",
     "models/*/README.md",
     "datasets/*/README.md",
     "results/README.md",
@@ -39,6 +41,8 @@ LISTED_FOLDERS = (
     "results/search_amx/picks",
 )
 """Folders without a page of their own: one is made, with their pictures and links to their other files."""
+NOTEBOOKS = "docs/notebooks/*.ipynb"
+"""Notebooks, of which a page each is made."""
 MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
 """What `make docs` takes from the npm registry: the theme would load it from a CDN."""
 MERMAID_URI = "assets/javascripts/mermaid.min.js"
@@ -59,6 +63,9 @@ def on_files(files: Any, config: Any) -> Any:
         for path in listed:
             files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
         files.append(File.generated(config, f"{folder}/README.md", content=listing(ROOT / folder, listed)))
+    for path in sorted(ROOT.glob(NOTEBOOKS)):
+        page = path.relative_to(ROOT).with_suffix(".md").as_posix()
+        files.append(File.generated(config, page, content=notebook_page(json.loads(path.read_text(encoding="utf-8")))))
     if MERMAID.is_file():
         files.append(File.generated(config, MERMAID_URI, abs_src_path=str(MERMAID)))
     return files
@@ -75,8 +82,25 @@ def listing(folder: Path, paths: list[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """A page in Markdown of a notebook: its prose, its code and the outputs that are kept in it."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text")})
+            if "image/png" in data:
+                parts.append(f"![figure](data:image/png;base64,{data['image/png']})")
+            elif "text/html" in data:
+                parts.append("".join(data["text/html"]))
+            else:
+                parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to folders lead to their pages, and give tables of results the room of the table of contents.
+    """Let links to folders and notebooks lead to their pages, and give tables of results the room of the contents.
 
     A site serves no listing of a folder: only the pages that `on_files` makes.
     """
@@ -86,7 +110,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def to_page(link: re.Match[str]) -> str:
         is_folder = (here / link["target"]).is_dir()
-        return f"{link['target'].rstrip('/')}/README.md" if is_folder else link["target"]
+        target = re.sub(r"\.ipynb$", ".md", link["target"])
+        return f"{target.rstrip('/')}/README.md" if is_folder else target
 
     return LINK.sub(to_page, markdown)
 
