@@ -200,7 +200,10 @@ def main() -> None:
     program, *arguments = shlex.split(COMMAND)
     with tempfile.TemporaryDirectory() as folder:
         shutil.copyfile(model, Path(folder, "model.onnx"))
-        output = recorded([str(Path(sys.executable).with_name(program)), *arguments], Path(folder), environment)
+        try:
+            output = recorded([str(Path(sys.executable).with_name(program)), *arguments], Path(folder), environment)
+        except subprocess.CalledProcessError as error:
+            raise SystemExit(final_screen(error.output)) from error
     shown = f"\x1b[1m$ {COMMAND}\x1b[0m\n{final_screen(output)}"
     for theme in THEMES:
         path = FOLDER / f"recording-{theme}.svg"
