@@ -37,7 +37,7 @@ CELL = "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 COLUMNS, ROWS = 80, 50
 TERMINAL = "xterm"
 """A terminal of 16 colours, which the themes below choose."""
-UNSET = ("BENCH_PATH", "COLORTERM", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "PYTHONPATH", "TTY_COMPATIBLE")
+UNSET = ("BENCH_PATH", "COLORTERM", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "TTY_COMPATIBLE")
 """Variables that would change what the command prints, or where it looks for plugins."""
 TOKEN = re.compile(
     r"\x1b\[(?P<parameters>[0-9;?]*)(?P<code>[A-Za-z])|(?P<end>[\r\n])|(?P<text>[^\x1b\r\n]+)|(?P<rest>.)"
