@@ -117,6 +117,7 @@ def test_both_pictures_show_the_same_run_of_the_command(recording: Any) -> None:
     assert light[0] == f"$ {recording.COMMAND}"
     assert light[-1].startswith("next: bench pick model") or light[-1].startswith("bench: next: bench pick model")
     assert max(map(len, light)) <= recording.COLUMNS
+    assert not any("busy" in line for line in light), "it is recorded where nothing else runs"
 
 
 @pytest.mark.parametrize("theme", THEMES)
