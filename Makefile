@@ -78,6 +78,10 @@ readme: install  ## figures, outputs and pictures in both READMEs and the pages 
 	$(RUN) best --results results/reference --into results/reference/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
 	$(BIN)/python docs/site/outputs.py
+recording: install  ## the picture of a terminal in the README: runs a model, so on a quiet machine
+	$(BIN)/python docs/pictures/recording.py
+notebook: install  ## the outputs in the notebook, from the published results
+	$(BIN)/python docs/notebooks/execute.py docs/notebooks/results.ipynb
 schema: install  ## the schema of stored results, as JSON Schema and as a page of the docs
 	$(BIN)/python -m bench.records.schema docs
 docs: $(DOCS_READY) $(MERMAID)  ## the documentation site under build/site, which works without a network
@@ -102,4 +106,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-all test-fast lint report readme docs schema fuzz check instrument train clean help
+.PHONY: install bench quick test test-all test-fast lint report readme recording notebook docs schema fuzz check instrument train clean help

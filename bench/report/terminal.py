@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 import rich.console
 import rich.text
@@ -15,6 +15,19 @@ from bench.api.printable import printable
 
 class Console(rich.console.Console):
     """A console on which no text steers the terminal; the codes for colours and the cursor are rich's own."""
+
+    @property
+    def file(self) -> IO[str]:
+        """The stream below all that stand before it: in a live view, rich's own stands before a `Printable`."""
+        found: Any = super().file
+        while (below := getattr(found, "rich_proxied_file", None)) is not None:
+            found = below
+        stream: IO[str] = found
+        return stream
+
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of something to print, each of them printable."""

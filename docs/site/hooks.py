@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html.parser
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,8 @@ PAGES = (
     "results/README.md",
 )
 """Pages of the site, besides those of published experiments; they keep their paths in the repository."""
+NOTEBOOKS = "docs/notebooks/*.ipynb"
+"""Notebooks, of which a page each is made."""
 MERMAID = ROOT / "build" / "mermaid" / "package" / "dist" / "mermaid.min.js"
 """What `make docs` takes from the npm registry: the theme would load it from a CDN."""
 MERMAID_URI = "assets/javascripts/mermaid.min.js"
@@ -54,6 +57,9 @@ def on_files(files: Any, config: Any) -> Any:
     for folder, paths in listed.items():
         name = folder.relative_to(ROOT).as_posix()
         files.append(File.generated(config, f"{name}/README.md", content=listing(folder, paths)))
+    for path in sorted(ROOT.glob(NOTEBOOKS)):
+        page = path.relative_to(ROOT).with_suffix(".md").as_posix()
+        files.append(File.generated(config, page, content=notebook_page(json.loads(path.read_text(encoding="utf-8")))))
     if MERMAID.is_file():
         files.append(File.generated(config, MERMAID_URI, abs_src_path=str(MERMAID)))
     return files
@@ -109,8 +115,25 @@ def listing(folder: Path, paths: list[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """A page in Markdown of a notebook: its prose, its code and the outputs that are kept in it."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {"text/plain": output.get("text")})
+            if "image/png" in data:
+                parts.append(f"![figure](data:image/png;base64,{data['image/png']})")
+            elif "text/html" in data:
+                parts.append("".join(data["text/html"]))
+            else:
+                parts.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links to folders lead to their pages, and pictures follow the colours of the page; give tables room.
+    """Let links to folders and notebooks lead to their pages, and pictures follow the colours of the page.
 
     A site serves no listing of a folder: only the pages that `on_files` makes. Tables of results have the room of the
     table of contents.
@@ -122,7 +145,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def to_page(link: re.Match[str]) -> str:
         is_folder = (here / link["target"]).is_dir()
-        return f"{link['target'].rstrip('/')}/README.md" if is_folder else link["target"]
+        target = re.sub(r"\.ipynb$", ".md", link["target"])
+        return f"{target.rstrip('/')}/README.md" if is_folder else target
 
     return LINK.sub(to_page, FENCE.sub(r"\1", in_markdown(markdown)))
 

@@ -198,14 +198,12 @@ def test_a_picture_shows_escapes(
     assert "&lt;script&gt;" in drawn
 
 
-def test_a_terminal_gets_colours_and_no_codes_of_names(model: Path, tmp_path: Path) -> None:
-    """On a terminal rich writes codes of its own beside the escaped names."""
+def on_a_terminal(program: str, *arguments: str, cache: Path) -> bytes:
+    """What a program writes to its terminal."""
     primary, replica = pty.openpty()
-    command = [sys.executable, "-m", "bench.cli.main", "graph", "diff", str(model), str(model)]
-    program = "from bench.cli.main import main; main()"
-    environment = {**os.environ, "TERM": "xterm-256color", "BENCH_CACHE": str(tmp_path), "COLUMNS": "200"}
+    environment = {**os.environ, "TERM": "xterm-256color", "BENCH_CACHE": str(cache), "COLUMNS": "200"}
     child = subprocess.Popen(
-        [sys.executable, "-c", program, *command[3:]], stdout=replica, stderr=replica, stdin=replica, env=environment
+        [sys.executable, "-c", program, *arguments], stdout=replica, stderr=replica, stdin=replica, env=environment
     )
     os.close(replica)
     said = io.BytesIO()
@@ -215,6 +213,37 @@ def test_a_terminal_gets_colours_and_no_codes_of_names(model: Path, tmp_path: Pa
     except OSError:  # the terminal is closed with its last process
         pass
     assert child.wait(timeout=60) == 0
-    assert b"\x1b[1m" in said.getvalue()
-    assert b"\x1b[2J" not in said.getvalue()
-    assert b"\\x1b[2J" in said.getvalue()
+    return said.getvalue()
+
+
+def test_a_terminal_gets_colours_and_no_codes_of_names(model: Path, tmp_path: Path) -> None:
+    """On a terminal rich writes codes of its own beside the escaped names."""
+    program = "from bench.cli.main import main; main()"
+    said = on_a_terminal(program, "graph", "diff", str(model), str(model), cache=tmp_path)
+    assert b"\x1b[1m" in said
+    assert b"\x1b[2J" not in said
+    assert b"\\x1b[2J" in said
+
+
+LIVE = """
+from bench.cli import progress, streams
+from bench.report.terminal import Console, line
+
+with streams.guarded():
+    console = Console(stderr=True)
+    with progress.observer(console) as watch:
+        watch.stage("prepare", 2)
+        print("a name \\x1b[2J")
+        watch.stage("verify", 2)
+    Console().print(line("a table", style="bold"))
+"""
+
+
+def test_a_live_view_on_a_terminal_has_colours_and_no_codes_of_names(tmp_path: Path) -> None:
+    """In a live view rich puts streams of its own before those of the command."""
+    said = on_a_terminal(LIVE, cache=tmp_path)
+    for shown in (b"0:00 preparing 0 of 2 cells", b"0:00 verifying 0 of 2 cells", b"a table"):
+        assert b"\x1b[1m" + shown in said
+    assert b"\r\x1b[2K" in said, "the line is redrawn in its place"
+    assert b"\x1b[2J" not in said
+    assert b"\\x1b" not in said, "rich leaves out the code of the name"

@@ -31,6 +31,7 @@ def test_navigation_has_every_page(hooks: Any) -> None:
     pages = {path.relative_to(ROOT).as_posix() for path in hooks.pages()}
     folders = filter(Path.is_dir, hooks.linked_from(hooks.pages()))
     pages |= {f"{folder.relative_to(ROOT).as_posix()}/README.md" for folder in folders}
+    pages |= {path.relative_to(ROOT).with_suffix(".md").as_posix() for path in ROOT.glob(hooks.NOTEBOOKS)}
     pages |= {path.relative_to(HOOKS.parent).as_posix() for path in HOOKS.parent.rglob("*.md")}
     assert sorted(named) == sorted(pages)
 
@@ -60,8 +61,9 @@ def test_links_to_folders_lead_to_their_pages(hooks: Any) -> None:
         file = File
         meta: dict[str, Any] = {}
 
-    text = "[plots](reference/plots) [table](reference/table.md#x) [elsewhere](https://a.example/b)"
-    assert hooks.on_page_markdown(text, page=Page) == text.replace("reference/plots", "reference/plots/README.md")
+    text = "[plots](reference/plots) [table](reference/table.md#x) [elsewhere](https://a.example/b) [run](../n.ipynb)"
+    expected = text.replace("reference/plots", "reference/plots/README.md").replace(".ipynb", ".md")
+    assert hooks.on_page_markdown(text, page=Page) == expected
 
 
 def test_what_pages_link_to_is_published(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +102,22 @@ def test_what_a_block_of_code_shows_is_left_out_after_its_language(hooks: Any) -
     text = "```yaml docs/examples/a.yml\na: 1\n```\n- one\n  ```text message\n  said\n  ```\n```\nbench run x\n```"
     assert hooks.on_page_markdown(text, page=Page) == (
         "```yaml\na: 1\n```\n- one\n  ```text\n  said\n  ```\n```\nbench run x\n```"
+    )
+
+
+def test_a_notebook_is_a_page_with_its_outputs(hooks: Any) -> None:
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["printed\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": ["a"], "text/html": ["<div>\n", "a</div>"]}},
+        {"output_type": "display_data", "data": {"text/plain": ["<Figure>"], "image/png": "AAAA"}},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "[link](x.md)"]},
+        {"cell_type": "code", "source": ["x = 1\n", "x"], "outputs": outputs},
+    ]
+    assert hooks.notebook_page({"cells": cells}) == (
+        "# Title\n[link](x.md)\n\n```python\nx = 1\nx\n```\n\n```text\nprinted\n```\n\n<div>\na</div>\n\n"
+        "![figure](data:image/png;base64,AAAA)\n"
     )
 
 

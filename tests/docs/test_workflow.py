@@ -1,8 +1,11 @@
-"""The workflows in docs/guard.md and their actions: GitHub would take them, and they may do no more than they must."""
+"""The workflows in docs/guard.md with their actions, and that of releases: GitHub takes them; they may do little."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,10 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "docs" / "examples" / "workflows"
 ACTIONS = {"OWNER/inferometer": ROOT, "OWNER/inferometer/action/comment": ROOT / "action" / "comment"}
 """The folders of this repository's actions, by what workflows call them."""
-FILES = sorted([*WORKFLOWS.iterdir(), *(folder / "action.yml" for folder in ACTIONS.values())])
+GIVEN = sorted([*WORKFLOWS.iterdir(), *(folder / "action.yml" for folder in ACTIONS.values())])
+"""What projects of others use."""
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+FILES = [*GIVEN, RELEASE]
 TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
 LEVEL = {"enum": ["read", "write", "none"]}
 PERMISSIONS = {
@@ -52,6 +58,7 @@ WORKFLOW_RUN = {
     "required": ["workflows"],
     "additionalProperties": False,
 }
+PUSH = {"type": "object", "properties": {"tags": NAMES}, "required": ["tags"], "additionalProperties": False}
 WORKFLOW = {
     "type": "object",
     "properties": {
@@ -59,7 +66,11 @@ WORKFLOW = {
         "on": {
             "anyOf": [
                 {"const": "pull_request"},
-                {"type": "object", "properties": {"workflow_run": WORKFLOW_RUN}, "additionalProperties": False},
+                {
+                    "type": "object",
+                    "properties": {"workflow_run": WORKFLOW_RUN, "push": PUSH},
+                    "additionalProperties": False,
+                },
             ]
         },
         "permissions": PERMISSIONS,
@@ -150,7 +161,7 @@ def test_actions_are_pinned_by_commit(path: Path) -> None:
     assert [step["uses"] for step in steps(path) if "uses" in step and not pinned.fullmatch(step["uses"])] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@pytest.mark.parametrize("path", GIVEN, ids=name_of)
 def test_no_code_of_a_pull_request_gets_a_token_that_may_write(path: Path) -> None:
     found = parsed(path)
     assert "pull_request_target" not in path.read_text(encoding="utf-8")
@@ -192,3 +203,62 @@ def test_the_comment_follows_the_run_that_measures_and_takes_its_report() -> Non
     assert "OWNER/inferometer@" in guard["uses"]
     outputs = set(re.findall(r"steps\.guard\.outputs\.(\w+)", (WORKFLOWS / "benchmark.yml").read_text()))
     assert outputs == {"report"} <= set(parsed(ROOT / "action.yml")["outputs"])
+
+
+def script(name: str) -> str:
+    """The script of a step of the workflow of a release."""
+    (found,) = (step["run"] for step in steps(RELEASE) if step.get("name") == name)
+    return str(found)
+
+
+def test_a_release_is_of_a_tag_and_what_is_published_was_checked() -> None:
+    found = parsed(RELEASE)
+    assert found["on"] == {"push": {"tags": ["v*"]}}
+    jobs = found["jobs"]
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "build": None,
+        "check": "build",
+        "attach": "check",
+    }
+    taken = [step["with"] for step in steps(RELEASE) if "-artifact@" in step.get("uses", "")]
+    assert {(one["name"], one["path"]) for one in taken} == {("dist", "dist")}
+    assert len(taken) == 3, "each job has the files of the first"
+
+
+def test_only_the_job_that_attaches_may_write_and_it_runs_no_code_of_the_repository() -> None:
+    found = parsed(RELEASE)
+    assert found["permissions"] == {}
+    given = {name: job["permissions"] for name, job in found["jobs"].items()}
+    assert given == {"build": {"contents": "read"}, "check": {}, "attach": {"contents": "write"}}
+    with_token = [step["name"] for step in steps(RELEASE) if "github.token" in str(step)]
+    assert with_token == ["Attach"]
+    checkouts = {
+        name: [step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+        for name, job in found["jobs"].items()
+    }
+    assert checkouts == {"build": [{"persist-credentials": False}], "check": [], "attach": []}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_the_files_are_attached_to_the_release_of_the_tag(exists: bool, tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    for name in ("a.tar.gz", "a.whl"):
+        (tmp_path / "dist" / name).touch()
+    gh = tmp_path / "gh"
+    gh.write_text(f'#!/bin/sh\necho "$1 $2 $3 $4 $5" >> calls\n[ "$2" != view ] || exit {int(not exists)}\n')
+    gh.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.defpath}", "GITHUB_REF_NAME": "v1.2.3", "GITHUB_REPOSITORY": "o/r"}
+    subprocess.run(["bash", "-e", "-c", script("Attach")], cwd=tmp_path, env=environment, check=True)
+    viewed, attached = (tmp_path / "calls").read_text().splitlines()
+    assert viewed.startswith("release view v1.2.3")
+    assert attached == f"release {'upload' if exists else 'create'} v1.2.3 dist/a.tar.gz dist/a.whl"
+
+
+def test_address_in_the_docs_is_that_of_the_wheel_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    named = re.findall(
+        r"https://github\.com/OWNER/inferometer/releases/[^\s'`]+", (ROOT / "docs" / "quickstart.md").read_text()
+    )
+    folder = f"https://github.com/OWNER/inferometer/releases/download/v{version}"
+    assert set(named) == {f"{folder}/inferometer-{version}-py3-none-any.whl"}
+    assert "dist/inferometer-${GITHUB_REF_NAME#v}-py3-none-any.whl" in script("Build")

@@ -1,4 +1,4 @@
-"""The wheel: which files it has, and that its commands work where there is no repository."""
+"""The wheel, as a release builds it: which files it has, and that its commands work where there is no repository."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from collections.abc import Callable, Iterable
@@ -17,17 +18,38 @@ from onnx import TensorProto, helper
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.slow(seconds=3)
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("bench", "models", "datasets", "setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 SHORT = ["--launches", "1", "--budget", "30s"]
 Bench = Callable[..., subprocess.CompletedProcess[str]]
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
+def run_step(name: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a step of the workflow that makes releases in a folder, with this interpreter as `python`."""
+    jobs = yaml.safe_load(RELEASE.read_text(encoding="utf-8"))["jobs"].values()
+    (script,) = (step["run"] for job in jobs for step in job["steps"] if step.get("name") == name)
+    environment = {key: value for key, value in os.environ.items() if key not in ("BENCH_PATH", "PYTHONPATH")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-c", script],
+        cwd=folder,
+        env={**environment, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built offline from a copy of the sources: setuptools leaves its build folder beside them."""
+    """The wheel, built offline from a copy of the sources: a build leaves folders beside them."""
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "repository"
     copy.mkdir()
@@ -37,12 +59,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         else:
             shutil.copyfile(ROOT / name, copy / name)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run(
-        [*pip, "--no-index", "--wheel-dir", folder, copy], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
+    done = run_step("Build", copy, GITHUB_REF_NAME=f"v{VERSION}", PIP_NO_INDEX="1")
+    assert done.returncode == 0, done.stdout
+    (built,) = (copy / "dist").glob("*.whl")
+    assert [path.suffixes[-2:] for path in (copy / "dist").iterdir() if path != built] == [[".tar", ".gz"]]
     return built
 
 
@@ -113,7 +133,7 @@ def save_relu(path: Path) -> None:
 
 def test_files_of_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name.partition("/")[0] for name in names} == {"bench", "inferometer-0.1.0.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"bench", f"inferometer-{VERSION}.dist-info"}
     sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "bench").rglob("*.py")}
     assert sources - names == set()
     kept = (ROOT / "bench").rglob("*")
@@ -178,15 +198,22 @@ def test_what_needs_the_repository_says_so(arguments: list[str], says: str, benc
 
 
 @pytest.mark.thorough
-def test_toy_and_a_model_of_ones_own_to_a_decision_and_a_page(bench: Bench, tmp_path: Path) -> None:
-    """From an ONNX file to what to ship, without the repository."""
+def test_toy_and_a_model_of_ones_own_in_one_table(bench: Bench) -> None:
     assert "Relu" in bench("profile", "relu.onnx").stdout
     bench("run", "toy/*", *SHORT, "--strict")
     bench("run", "--model", "relu.onnx", "onnx/native/raw/onnxruntime/cpu/b1t1", *SHORT, "--strict")
     shown = bench("show", "--format", "csv").stdout
     assert "relu/onnx/native/raw/onnxruntime/cpu/b1t1" in shown
     assert "toy/" in shown
-    bench("pick", "relu", "--output", tmp_path / "picked")
-    assert (tmp_path / "picked" / "model.onnx").is_file()
-    bench("report", "--output", tmp_path / "page.html")
-    assert "relu/" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.thorough
+def test_a_release_checks_the_wheel_from_a_model_to_a_pick_and_a_page(installed: Path, tmp_path: Path) -> None:
+    """The script that the release runs, without the repository and without extras."""
+    (tmp_path / "installed").symlink_to(installed)
+    done = run_step("Use", tmp_path, BENCH_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stdout
+    assert "Traceback" not in done.stdout
+    assert "next: bench" in done.stdout
+    assert {"model.onnx"} <= {path.name for path in (tmp_path / "picked").iterdir()}
+    assert "small/onnx/native/raw/onnxruntime/cpu/b1t1" in (tmp_path / "page.html").read_text(encoding="utf-8")
