@@ -37,7 +37,7 @@ The site's Markdown takes no such line for a beginning, and so the end of the bl
 """
 PICTURE = re.compile(
     r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
-    r'<img src="(?P<light>[^"]+)" alt="(?P<alt>[^"]*)">\s*</picture>'
+    r'<img src="(?P<light>[^"]+)" (?:width="\d+" )?alt="(?P<alt>[^"]*)">\s*</picture>'
 )
 """A picture for light and for dark pages, as code hosts show it."""
 LOADED_BY = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
