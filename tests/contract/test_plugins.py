@@ -160,9 +160,11 @@ def own_form(exporter: Exporter) -> bool:
 
 
 def openers(artifact_format: str) -> list[str]:
-    """Runtimes that open a format and can work here."""
+    """Runtimes that open a format and can work here; ways out, which sweeps list for few models, come last."""
+    task = catalog.task(FRAMEWORK_FREE)
     known = {name: catalog.runtime(name) for name in loading.find("runtimes")}
     names = [name for name, one in known.items() if one.scores and {"*", artifact_format} & set(one.formats)]
+    names.sort(key=lambda name: known[name].stands_in_for(task) is not None)
     usable = [name for name in names if catalog.runtime(name).skip() is None]
     if not usable:
         pytest.skip(f"no runtime here opens {artifact_format}")
