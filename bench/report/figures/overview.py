@@ -28,15 +28,17 @@ BAR, BAR_HEIGHT = 0.22, 0.62
 """Inches from one line to the next, and the share of these that a bar takes."""
 BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
 """Width in inches of the bars and of the notes at their right, and between two panels."""
-PANEL_TITLE = 0.36
+PANEL_TITLE = 0.54
+TITLE_ABOVE, SURE_ABOVE = 18, 5
+"""Points above the bars of a panel's title, and of the line that says how sure its answer is."""
 BESIDE = 1.15
 """Width in inches of the text beside the longest bar."""
 MOST_BARS = 8
 MEANING = (
-    "Bars: latency, less is better; beside it, how many times as fast as the baseline (grey), with the whisker of its "
-    "95 % interval. At the right: what is lost of the metric. Of each runtime the fastest deployment that keeps to the "
-    "limit of the metric and is faster than the baseline; dark and bold: the one to ship; hollow: faster, but it loses "
-    "more, or may."
+    "Above the bars: how sure the answer is. Bars: latency, less is better; beside it, how many times as fast as the "
+    "baseline (grey), with the whisker of its 95 % interval. At the right: what is lost of the metric. Of each runtime "
+    "the fastest deployment that keeps to the limit of the metric and is faster than the baseline; dark and bold: the "
+    "one to ship; hollow: faster, but it loses more, or may."
 )
 
 
@@ -154,11 +156,13 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     metric = (bars[0].row.metric_name or "").removesuffix("_db").replace("_", " ")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
-    undecided = ": not decided" if answer.choice.shipped is None else ""
-    canvas.write(
-        axes, f"{answer.choice.group.title}{undecided}", (-names / BARS, 1), (0, 5), is_bold=True, fontsize=9.5, **above
-    )
-    canvas.write(axes, metric, (1, 1), (6, 5), is_bold=False, color=theme.faint, **above)
+    left, title = (-names / BARS, 1), answer.choice.group.title
+    canvas.write(axes, title, left, (0, TITLE_ABOVE), is_bold=True, fontsize=9.5, **above)
+    canvas.write(axes, metric, (1, 1), (6, TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
+    sure = outcome.regret(answer)
+    certain = "" if answer.choice.shipped is None else ", with 95 % confidence"
+    sure = f"{sure[0].upper()}{sure[1:]}{certain}"
+    canvas.write(axes, sure, left, (0, SURE_ABOVE), is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
         row = bar.row
         latency = row.latency_p50_ns or 0.0
