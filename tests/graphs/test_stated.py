@@ -28,6 +28,7 @@ from bench.graphs.shapes.stated import stated
         ("Mod(past, 3)", 2),
         ("past % 3", 2),
         ("new**2", 25),
+        ("new + ((9**8)**8)**8", None),  # has 160 million digits after a few more
         ("(past*new)/4", 25),
     ],
 )

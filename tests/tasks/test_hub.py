@@ -258,6 +258,26 @@ def test_the_size_is_said_first_and_capped(hub: StandIn, fetched: Fetched, monke
     assert fetched(NAME).read_bytes() == LARGE_MODEL, "what is here is no download"
 
 
+def test_further_files_of_a_model_count_with_it(
+    hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = b"\x0a\x08location\x12\x09other.bin"
+    hub.add("org/net", {"model.onnx": model, "other.bin": b"weights" * 10})
+    monkeypatch.setattr(fetch, "MUCH_BYTES", 70 + len(model) - 1)
+    with pytest.raises(InputError, match=r"takes a download of 0\.1 kB; more than .* must be asked for"):
+        fetched(NAME)
+    assert fetched(NAME, yes=True).with_name("other.bin").read_bytes() == b"weights" * 10
+
+
+def test_another_hub_has_files_of_its_own(hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror may serve what it likes; the usual hub's name vouches for none of it."""
+    monkeypatch.delenv("HF_ENDPOINT")
+    usual = places.folder()
+    monkeypatch.setenv("HF_ENDPOINT", hub.url)
+    hub.add("org/net", {"model.onnx": LARGE_MODEL})
+    assert not fetched(NAME).is_relative_to(usual)
+
+
 def test_without_room_nothing_is_fetched(hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.add("org/net", {"model.onnx": LARGE_MODEL})
     monkeypatch.setattr(downloads, "SPARE_BYTES", 2**62)

@@ -21,6 +21,8 @@ from bench.graphs.shapes.dims import Dim, Size, ceil_div, maximum, minimum, symb
 
 LONGEST = 200
 """Characters of a text that is read as an expression."""
+MOST_POWERS = 2
+"""Powers in it: a power of powers of powers has more digits than fit into memory."""
 SIGNS = "+-*/%("
 Quotient: TypeAlias = "tuple[Size, Size]"
 """The numerator and the denominator of an expression that need not be whole."""
@@ -114,6 +116,8 @@ def _expression(text: str) -> _Expression | None:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     nodes = list(ast.walk(tree))
+    if sum(isinstance(node, ast.Pow) for node in nodes) > MOST_POWERS:
+        return None
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     names = frozenset(node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called)
     is_meant = any(isinstance(node, (ast.Add, ast.Mult, ast.Call)) for node in nodes)

@@ -61,10 +61,10 @@ def fetch(name: str, asked: Asked, say: Callable[[str], None]) -> Path:
         say(f"Python files of a repository are not fetched ({', '.join(code[:3])}); a clone that you name has them")
     what = "the folder" if choice.path == WHOLE else choice.path
     say(f"{asked_for} is {what} of {asked_for.repository} at commit {reference.revision}")
-    _obtain(hub, reference, choice.parts, folder, asked, say)
+    fetched = _obtain(hub, reference, choice.parts, folder, asked, say)
     if choice.format is not None and model.is_file():
         more = choosing.further(found.files, choice, tuple(choice.format.mentions(model)))
-        _obtain(hub, reference, more, folder, asked, say)
+        _obtain(hub, reference, more, folder, asked, say, before=fetched)
     if hub is not None:
         places.note_commit(asked_for, reference.revision)
     return model
@@ -99,28 +99,38 @@ def _obtain(
     folder: Path,
     asked: Asked,
     say: Callable[[str], None],
-) -> None:
+    *,
+    before: int = 0,
+) -> int:
     """Fetch those of the files that are not here, after their size was said.
+
+    Args:
+        before: bytes of the same model that were fetched just now, which count as well.
+
+    Returns:
+        The bytes that were fetched.
 
     Raises:
         InputError: they are larger than what may be fetched or than the disk has room for, or cannot be fetched.
     """
     missing = [entry for entry in entries if not downloads.is_whole(entry, folder / entry.path)]
     if not missing:
-        return
+        return 0
     if hub is None:
         raise _not_here(reference)
     size = sum(entry.size for entry in missing)
     say(f"{len(missing)} {'file' if len(missing) == 1 else 'files'} of {size_text(size)} to fetch from {hub.host}")
-    if size > MUCH_BYTES and not asked.may_be_large:
+    if before + size > MUCH_BYTES and not asked.may_be_large:
+        whole, most = size_text(before + size), size_text(MUCH_BYTES)
         raise InputError(
-            f"{reference} takes a download of {size_text(size)}; more than {size_text(MUCH_BYTES)} must be asked for",
+            f"{reference} takes a download of {whole}; more than {most} must be asked for",
             fix="add --yes to the command; `bench run` has it, and with --dry-run it only fetches",
         )
     downloads.check_room(size, folder)
     with _locked(places.of_commit(reference.repository, reference.revision) / places.LOCK, say):
         for entry in missing:
             downloads.download(hub, reference, entry, folder / entry.path, say)
+    return size
 
 
 @contextlib.contextmanager

@@ -13,14 +13,16 @@ from urllib.parse import quote
 
 from bench.api import cache, files
 from bench.api.errors import InputError
+from bench.tasks.hub import settings
 from bench.tasks.hub.reference import COMMIT, WHOLE, Reference
 
 LISTING, PARTIAL, LOCK, REFS = "files.json", "partial", "lock", "refs"
 
 
 def folder() -> Path:
-    """The folder of all that was fetched from the hub."""
-    return cache.folder() / "hub"
+    """The folder of all that was fetched from the hub; another hub, which may have other files, has one of its own."""
+    endpoint = settings.endpoint()
+    return cache.folder() / ("hub" if endpoint == settings.ENDPOINT else f"hub-{cache.digest(endpoint)[:12]}")
 
 
 def of_commit(repository: str, commit: str) -> Path:

@@ -22,7 +22,12 @@ def hub() -> Hub:
     Raises:
         InputError: the address or the token cannot be used.
     """
-    return Hub(os.environ.get("HF_ENDPOINT") or ENDPOINT, token())
+    return Hub(endpoint(), token())
+
+
+def endpoint() -> str:
+    """The address of the hub, of `HF_ENDPOINT` or the usual one, without a slash at its end."""
+    return (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
 
 
 def is_offline() -> bool:
