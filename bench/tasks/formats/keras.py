@@ -23,8 +23,6 @@ NOT_INSTALLED = re.compile(
     r"Could not deserialize \w+ '([^']+)' because its parent module (\w+)[\w.]* cannot be imported"
 )
 """How Keras says that a class is of a package that it would import, but that is not there."""
-OF_KERAS = ("keras_cv", "keras_hub", "keras_nlp", "tensorflow_addons", "tf_keras")
-"""Packages whose layers files name, and which are advised; a file may name any other, which may be anybody's."""
 
 
 class KerasTask(TensorFlowTask):
@@ -68,8 +66,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     except InputError as error:
         if missing := NOT_INSTALLED.search(str(error.__cause__)):
             package = missing[2].replace("_", "-")
-            how = f"pip install {package}" if missing[2] in OF_KERAS else "install it if you know it"
-            raise InputError(f"it needs {missing[1]} of {missing[2]}, not installed; {how}") from error
+            raise InputError(f"it needs {missing[1]} of {missing[2]}, not installed; pip install {package}") from error
         if missing := NOT_FOUND.search(str(error.__cause__)):
             raise InputError(
                 f"it needs {missing[1]}, which is not Keras's own and is not in the file; write a Python file that "
