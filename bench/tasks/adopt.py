@@ -240,8 +240,11 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         if error.kind == "signal" and formats.known()[module].careful:
             shutil.rmtree(folder)
             folder.mkdir()
-            with contextlib.suppress(ChildError):
+            try:
                 return ask(crashed=error.reason)
+            except ChildError as second:
+                if second.kind != "signal":
+                    raise _explained(second, path, options.dataset) from second
         raise _explained(error, path, options.dataset) from error
 
 

@@ -228,6 +228,21 @@ def test_a_file_on_which_a_package_crashes_twice_is_refused(
         adopt.adopt(tmp_path / "mine.onnx")
 
 
+def test_what_is_refused_after_a_crash_is_said(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.onnx").write_bytes(plain().SerializeToString())
+
+    def ask(*_: Any, **request: Any) -> Any:
+        if request.get("crashed"):
+            raise ChildError("error", "it has no dimension rows")
+        raise ChildError("signal", "killed by SIGSEGV")
+
+    monkeypatch.setattr(adopt, "ask_once", ask)
+    with pytest.raises(InputError, match=r"mine\.onnx: it has no dimension rows$"):
+        adopt.adopt(tmp_path / "mine.onnx")
+
+
 @pytest.mark.parametrize("stated", [20, 99, 2**40])
 def test_a_newer_ir_version_is_mended_in_a_copy(stated: int, examined: Examined) -> None:
     model = plain()
