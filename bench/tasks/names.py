@@ -15,12 +15,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import msgspec
-
 from bench.api import cache
 from bench.api.errors import StoreError
-from bench.records import side_files
-from bench.records.store import write_atomically
 from bench.tasks.hub.reference import Reference
 
 FILE = "models.json"
@@ -30,7 +26,8 @@ NUM_DIGITS = 8
 """Digits of the digest that ends a name where folders do not tell two models apart."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Claim:
     """The model that a name stands for in a folder of results.
 
     Attributes:
@@ -92,6 +89,8 @@ def keep(results: Path, chosen: Chosen) -> None:
     Raises:
         StoreError: the folder of results cannot be written.
     """
+    from bench.records.store import write_atomically
+
     known = _read(results)
     if known.get(chosen.name) != chosen.claim:
         try:
@@ -99,12 +98,14 @@ def keep(results: Path, chosen: Chosen) -> None:
         except OSError as error:
             fix = "choose another folder with --results"
             raise StoreError(f"cannot write to {results}: {error.strerror}", fix=fix) from error
-        noted = msgspec.to_builtins({**known, chosen.name: chosen.claim})
+        noted = {name: dataclasses.asdict(claim) for name, claim in {**known, chosen.name: chosen.claim}.items()}
         write_atomically(results / FILE, json.dumps(noted, indent=0, sort_keys=True) + "\n")
 
 
 def _read(results: Path) -> Mapping[str, Claim]:
     """The models by name; none where the file cannot be read, which the next run writes anew."""
+    from bench.records import side_files
+
     found, _ = side_files.read(results / FILE, dict[str, Claim], fix="`bench run --model` writes the file anew")
     return found or {}
 
