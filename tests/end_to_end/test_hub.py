@@ -91,11 +91,11 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
 
 def partial(harness: Harness) -> int:
     """Bytes of files that are not whole."""
-    return sum(path.stat().st_size for path in harness.folder.glob("cache/hub/*/*/*/partial/*"))
+    return sum(path.stat().st_size for path in harness.folder.glob("cache/hub-*/*/*/*/partial/*"))
 
 
 def whole(harness: Harness) -> list[Path]:
-    return list(harness.folder.glob("cache/hub/**/*.onnx"))
+    return list(harness.folder.glob("cache/hub-*/**/*.onnx"))
 
 
 def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) -> None:
