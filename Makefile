@@ -77,6 +77,7 @@ readme: install  ## figures, outputs and pictures in both READMEs and the pages 
 	$(RUN) best --results results/reference --into README.md
 	$(RUN) best --results results/reference --into results/reference/README.md
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS) --into README.md
+	$(RUN) roofline --results results/reference --format md --output results/reference/roofline.md
 	$(BIN)/python benchmarks/published_tables.py
 	$(BIN)/python docs/site/outputs.py
 recording: install  ## the picture of a terminal in the README: runs a model, so on a quiet machine
