@@ -46,6 +46,16 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_environment(session_cache: Path) -> Iterator[None]:
+    """The variables of this process, some of which code changes that runs in a worker otherwise."""
+    kept_variables = dict(os.environ)
+    yield
+    for name in os.environ.keys() - kept_variables.keys():
+        del os.environ[name]
+    os.environ.update(kept_variables)
+
+
 @pytest.fixture(autouse=True)
 def _own_signals() -> Iterator[None]:
     """The handlers of this process, which a command that was run in it leaves ignored."""

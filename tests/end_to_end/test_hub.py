@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.deferred import np
 from support import hub_server
+from support.hub_fixtures import VARIABLES
 from support.hub_server import Handler, StandIn
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def model() -> bytes:
 
 
 @pytest.fixture
-def hub(harness: Harness, tmp_path: Path) -> Iterator[StandIn]:
+def hub(harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     with hub_server.running() as found:
         found.add("org/net", {"onnx/model.onnx": model(), "README.md": b"# net"}, ref="v1")
         harness.environment |= {"HF_ENDPOINT": found.url, "HF_HOME": str(tmp_path / "home"), "HF_TOKEN": "hf_secret"}
