@@ -255,7 +255,7 @@ def without(found: Turns, way: Way) -> str:
     tried = [point for one in found.launches[way] for point in one.curve]
     if found.bound is not None and any(ns is not None and ns <= found.bound[1] for _, ns in tried):
         return "not found"
-    return f"none from {rate(min(asked for asked, _ in tried))} on" if tried else "none"
+    return f"too slow at {rate(min(asked for asked, _ in tried))}" if tried else "none"
 
 
 def _told(points: Sequence[Point]) -> str:

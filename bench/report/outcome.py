@@ -36,7 +36,7 @@ def regret(answer: Answer) -> str:
     if choice.outcome == KEEP:
         return f"as it is: {why_as_it_is(answer)}"
     if choice.outcome == WINNER and choice.regret < LEAST_REGRET:
-        return "no other that qualifies is faster"
+        return "no other within the limits is faster"
     if choice.outcome == WINNER:
         return f"at most {100 * choice.regret:.2g} % slower than the fastest"
     if math.isinf(choice.regret):
@@ -58,10 +58,9 @@ def why_as_it_is(answer: Answer) -> str:
 
 
 def may_be_as_fast(choice: Choice) -> str:
-    """`2 others and 1 twin may be as fast`; empty where none may."""
-    counts = (("other", len(choice.others)), ("twin", len(choice.twins)))
-    texts = [f"{number} {name}{'s' if number > 1 else ''}" for name, number in counts if number]
-    return f"{' and '.join(texts)} may be as fast" if texts else ""
+    """`3 others may be as fast`, the twins among them; empty where none may."""
+    number = len(choice.others) + len(choice.twins)
+    return f"{number} other{'s' if number > 1 else ''} may be as fast" if number else ""
 
 
 def undecided(choice: Choice) -> str:

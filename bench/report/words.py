@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bench.api import loss_units
 from bench.api.errors import BenchError
-from bench.api.fidelity import FidelityTask
+from bench.api.fidelity import EXEMPT, FidelityTask
 from bench.decisions.best import Best
 from bench.measure.stats import Estimate
 from bench.records.rows import Row
@@ -18,6 +18,9 @@ SHARES = ("accuracy", "cer", "wer")
 """Metrics that are shares by their definition, and are told in per cent."""
 ACRONYM = 4
 """Letters of a metric's name up to which it is taken for an acronym."""
+
+NO_LABELS = "no labels, so outputs alone are judged"
+"""`EXEMPT` in a sentence that does not say what fidelity is."""
 
 
 def title_of(runtime: str) -> str:
@@ -45,15 +48,21 @@ def metric_in_words(row: Row) -> tuple[str, str]:
     if name == FidelityTask.metric_name:
         lost = f"differ by {loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)} of the signal"
         text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
-        return text, f" ({row.metric_loss_note})" if row.metric_loss_note else ""
+        note = NO_LABELS if row.metric_loss_note == EXEMPT else row.metric_loss_note
+        return text, f" ({note})" if note else ""
     if name in SHARES:
         value, unit = 100 * value, " %"
     elif name.endswith("_db"):
-        name, unit = name.removesuffix("_db"), " dB"
-    words = name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
+        unit = " dB"
     lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
     lost = lost or ("same" if row.metric_loss is not None else "")
-    return f"{words} {value:.4g}{unit}", f" ({lost})" if lost else ""
+    return f"{metric_title(name)} {value:.4g}{unit}", f" ({lost})" if lost else ""
+
+
+def metric_title(name: str) -> str:
+    """The name of a metric without its unit: `CER`, `PSNR`, `Accuracy`."""
+    name = name.removesuffix("_db")
+    return name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
 
 
 def default_in_words(found: Iterable[Best], source: str) -> str:

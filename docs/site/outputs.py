@@ -22,7 +22,7 @@ PAGES = sorted((ROOT / "docs" / "questions").glob("*.md"))
 WIDTH = 130
 """Characters in a line of an output."""
 BEGIN, END = "<!-- output: begin -->\n", "<!-- output: end -->\n"
-COMMAND = re.compile(r"^```\n(?P<command>bench .+)\n```\n\n" + re.escape(BEGIN), re.MULTILINE)
+COMMAND = re.compile(r"^```\n(?P<command>bench (?:.+\\\n)*.+)\n```\n\n" + re.escape(BEGIN), re.MULTILINE)
 DRAWN_BY = re.compile(r"^<!-- drawn by: (?P<command>bench .+) -->$", re.MULTILINE)
 PICTURE = re.compile(r"\b(?:pictures|plots)/(?P<name>[\w.-]+\.(?:png|svg))")
 
@@ -67,7 +67,7 @@ def printed(command: str) -> str:
     """What a command prints in the folder of the repository."""
     code = "from bench.cli import main; main.main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, *shlex.split(command)[1:]],
+        [sys.executable, "-c", code, *shlex.split(command.replace("\\\n", " "))[1:]],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": str(WIDTH)},
         stdout=subprocess.PIPE,

@@ -173,7 +173,7 @@ def test_table() -> None:
     assert math.isclose(value, 1 / 2000, rel_tol=0.01), "it takes 2000 times as long"
     assert cells[5:] == [
         "Accuracy 99.62 % (0.4 % worse, no bound: an earlier version verified it)",
-        "no other that qualifies is faster",
+        "no other within the limits is faster",
     ]
     assert lines[3:] == ["", r"super\_resolution: tf/native/raw/tensorflow/cpu"]
     with pytest.raises(InputError, match="keeps its metric"):

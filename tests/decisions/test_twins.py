@@ -40,7 +40,7 @@ def test_the_simplest_of_twins_that_are_as_fast_is_named() -> None:
     assert [row.variant for row in choice.front] == ["dedup"], "twins count as equally fast"
     said = f"  1 twin, with the same outputs on the same runtime, may be as fast:\n    {paths('dedup+onnxsim')[0]}\n"
     assert said in verdict(found)
-    assert outcome.may_be_as_fast(choice) == "1 twin may be as fast"
+    assert outcome.may_be_as_fast(choice) == "1 other may be as fast"
     assert outcome.fields(found)["twins"] == [*paths("dedup+onnxsim")]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.api.fidelity import EXEMPT
 from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.decisions.answer import Answer, answers
 from bench.decisions.best import Best, best_of
@@ -59,8 +60,8 @@ def test_a_winner_in_words() -> None:
     assert (card.title, card.outcome) == ("toy", "winner")
     assert "".join(card.advice) == "ship null, int8, 1 thread"
     assert text(card.speed) == "0.344 ms, 4.0\N{MULTIPLICATION SIGN} as fast as the default of null"
-    assert text(card.room) == "5.2 MB file, 300 B of memory"
-    assert card.sure == "no other that qualifies is faster, with 95 % confidence"
+    assert text(card.room) == "5.2 MB file, 400 B peak memory"
+    assert card.sure == "no other within the limits is faster, with 95 % confidence"
     assert (card.as_fast, card.others, card.faster) == ("", (), None)
     assert card.commands == (("", "bench pick toy"),)
 
@@ -185,6 +186,10 @@ def test_a_ratio_in_words(over: tuple[float, float, float], said: str) -> None:
         (
             {"metric": 44.0, "metric_name": "snr_db", "metric_loss": 0.0063, "metric_loss_note": "no labels"},
             "Outputs differ by 0.63 % of the signal (no labels)",
+        ),
+        (
+            {"metric": 44.0, "metric_name": "snr_db", "metric_loss": 0.0063, "metric_loss_note": EXEMPT},
+            "Outputs differ by 0.63 % of the signal (no labels, so outputs alone are judged)",
         ),
         ({"metric": 120.0, "metric_name": "snr_db"}, "Outputs are the same"),
         ({"metric": None}, ""),

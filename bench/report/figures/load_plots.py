@@ -41,10 +41,9 @@ KNEE = (
     "marks, and the panel below: the highest rate at which the latency keeps the bound (dashed), with its 95 % "
     "interval. Crosses: rates with which a service could not keep up. Services: {}."
 )
-HIGHEST_RATES = (
-    "The rate at which the latency of a service comes to the bound, with its 95 % interval; crosses: rates with which "
-    "it could not keep up. Services: {}."
-)
+HIGHEST_RATES = "The rate at which the latency of a service comes to the bound, with its 95 % interval.{} Services: {}."
+LOST = " Crosses: rates with which a service could not keep up."
+"""Of figures that show such a rate."""
 RATES = "rates"
 """End of the name of the figure of the highest rates alone."""
 PERCENTILES = (
@@ -221,7 +220,7 @@ def _rates(found: Turns) -> Figure | None:
         left=canvas.text_width(services.names.values()) + 0.1,
         right=canvas.text_width(notes.values()) + 0.15,
         handles=[],
-        footnote=HIGHEST_RATES.format(services.shared),
+        footnote=HIGHEST_RATES.format(LOST if any(map(_lost, tried.values())) else "", services.shared),
     )
     lines = [canvas.Line(services.names[way], note, way == services.baseline) for way, note in notes.items()]
     canvas.name_lines(axes, lines)
@@ -237,11 +236,16 @@ def _mark_rates(
     rates = _drawn_rates(tried, held)
     _scale(axes, "x", rates)
     for index, (way, points) in enumerate(tried.items()):
-        lost = [rate for rate, ms in points if math.isinf(ms)]
+        lost = _lost(points)
         axes.plot(lost, [index] * len(lost), color="#777777", marker="x", ms=3.5, ls="")
         if (best := held[way]) is not None:
             ends = [[best.value - best.low], [min(best.high, 10 * max(rates)) - best.value]]
             axes.errorbar(best.value, index, xerr=ends, **services.look(way, **EDGED, elinewidth=1.4, capsize=2))
+
+
+def _lost(points: Rates) -> list[float]:
+    """The rates with which a service could not keep up."""
+    return [rate for rate, ms in points if math.isinf(ms)]
 
 
 def _drawn_rates(tried: Mapping[Way, Rates], held: Mapping[Way, Estimate | None]) -> list[float]:

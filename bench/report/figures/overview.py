@@ -15,7 +15,7 @@ from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import whisker
-from bench.report.words import in_words, title_of
+from bench.report.words import in_words, metric_title, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +153,7 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     axes.set_xlim(0, longest * BARS / (BARS - BESIDE))
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_axis_off()
-    metric = (bars[0].row.metric_name or "").removesuffix("_db").replace("_", " ")
+    metric = metric_title(bars[0].row.metric_name or "")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
     left, title = (-names / BARS, 1), answer.choice.group.title

@@ -45,7 +45,7 @@ class Card:
         row: the row of the cell to ship, or that looks fastest; None where no cell qualifies.
         speed: its latency, and how many times as fast it is as each framework's default.
         metric: its metric with what is lost of it; empty phrases where it has none.
-        room: the size of its file, and its memory.
+        room: the size of its file, and the peak of its memory.
         sure: how sure that is, or what is missing; without its full stop.
         as_fast: how many others may be as fast, and some of their names; empty where none may.
         others: the rows of these.
@@ -197,8 +197,8 @@ def _speed(over: Estimate, name: str) -> Phrase:
 def _room(row: Row) -> Iterator[Phrase]:
     if row.size_bytes is not None:
         yield _size(row.size_bytes), " file"
-    if row.model_rss_bytes is not None:
-        yield _size(row.model_rss_bytes), " of memory"
+    if row.peak_rss_bytes is not None:
+        yield _size(row.peak_rss_bytes), " peak memory"
 
 
 def _size(size_bytes: int) -> str:
