@@ -57,6 +57,17 @@ def test_it_fits_a_screen_and_has_a_picture(page: Path) -> None:
     assert [image for image in images if not (page.parent / image).is_file()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_answer_in_words_has_figures_of_the_output_alone(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    answer = re.search(r"\*\*(.+?)\*\*", text, re.DOTALL)
+    assert answer is not None
+    figures = re.findall(r"\d+(?:\.\d+)*", answer[1])
+    output = text.partition("```text\n")[2].partition("```")[0]
+    assert figures
+    assert [figure for figure in figures if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d.]*\d)", output)] == []
+
+
 def test_an_output_that_is_not_current_is_replaced_and_a_page_without_marks_is_refused(
     outputs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,6 +75,8 @@ def test_an_output_that_is_not_current_is_replaced_and_a_page_without_marks_is_r
     page = "# Q\n\n```\nbench show toy\n```\n\n{}{}{}\nMore.\n"
     old = page.format(outputs.BEGIN, "```text\nold\n```\n", outputs.END)
     assert outputs.filled(old) == page.format(outputs.BEGIN, "```text\nof bench show toy\n```\n", outputs.END)
+    lines = old.replace("bench show toy", "bench show toy \\\n    --all")
+    assert "\n```text\nof bench show toy \\\n    --all\n```\n" in outputs.filled(lines)
     for without in (old.replace(outputs.END, ""), old.replace("bench show", "ls")):
         with pytest.raises(ValueError, match="marks of its output"):
             outputs.filled(without)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 from bench.report import words
 from bench.report.figures import overview
+from support import page_records
 from support.answers import answer, baseline, cell
 
 
@@ -47,14 +50,54 @@ def test_it_is_drawn_for_a_light_and_for_a_dark_page_the_same_each_time(tmp_path
 
     paths = overview.draw(found, tmp_path / "new")
 
-    assert [path.name for path in paths] == ["overview-light.svg", "overview-dark.svg"]
-    light, dark = (path.read_text(encoding="utf-8") for path in paths)
-    for text, theme in ((light, "light"), (dark, "dark")):
+    drawn = {path.stem.removeprefix("overview-"): path.read_text(encoding="utf-8") for path in paths}
+    assert list(drawn) == ["light", "narrow-light", "dark", "narrow-dark"]
+    light = drawn["light"]
+    for name, text in drawn.items():
+        theme = name.removeprefix("narrow-")
         colours = overview.THEMES[theme]
         assert all(colour.lower() in text for colour in (colours.shipped, colours.baseline, colours.faint))
     assert "<text" not in light, "the reader's machine need not have the font"
     overview.draw(found, tmp_path / "again")
     assert (tmp_path / "again" / "overview-light.svg").read_text(encoding="utf-8") == light
+
+
+def test_the_narrow_figure_has_one_panel_below_the_other(tmp_path: Path) -> None:
+    found = answer(baseline(), cell("fast", 0.5, noise=0.001))
+
+    light, narrow, *_ = overview.draw([found, found], tmp_path)
+
+    wide, high = size(light)
+    less_wide, higher = size(narrow)
+    assert less_wide < 0.6 * wide
+    assert higher > 1.5 * high
+
+
+def size(path: Path) -> tuple[float, float]:
+    """Width and height of a picture, in points."""
+    found = re.search(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', path.read_text(encoding="utf-8"))
+    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+
+
+def test_it_says_how_sure_the_speed_and_the_metric_are() -> None:
+    plain = answer(baseline(), cell("fast", 0.5, noise=0.001))
+    lost = {"metrics": {"accuracy": 0.745}, "metric_loss": 1 / 150, "lost": page_records.LOST}
+    lossy = answer(baseline(), cell("fast", 0.5, noise=0.001, **lost))
+    undecided = answer(baseline(), cell("one", 0.5, noise=0.1), cell("other", 0.5, noise=-0.1))
+
+    assert overview.sure(plain) == "No other within the limits is faster"
+    assert overview.sure(lossy) == "No other within the limits is faster, Accuracy at most 0.93 % worse"
+    assert overview.sure(undecided).startswith("Not decided")
+
+
+def test_outputs_without_labels_are_off_and_a_metric_is_worse() -> None:
+    (bar, *_) = overview.bars_of(answer(baseline(), cell("fast", 0.5, noise=0.001)))
+    row = dataclasses.replace(bar.row, metric_name="cer", metric_loss=0.0063)
+
+    assert overview.lost(row) == "0.63 % worse"
+    assert overview.lost(dataclasses.replace(row, metric_name="snr_db")) == "0.63 % off"
+    assert overview.lost(dataclasses.replace(row, metric_loss=0.0)) == "same"
+    assert overview.lost(dataclasses.replace(row, metric_loss=None)) == "\N{EN DASH}"
 
 
 def test_nothing_is_drawn_without_an_answer(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.api.fidelity import FidelityTask
 from bench.decisions.answer import Answer
 from bench.records import machines, ranking
 from bench.records.rows import Row
@@ -22,23 +23,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "overview"
-NUM_COLUMNS = 2
-"""Panels beside each other, at most."""
+NUM_COLUMNS = {"": 2, "narrow-": 1}
+"""Panels beside each other, at most, by what stands in a file's name: a telephone shows the narrow figure."""
 BAR, BAR_HEIGHT = 0.22, 0.62
 """Inches from one line to the next, and the share of these that a bar takes."""
 BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
 """Width in inches of the bars and of the notes at their right, and between two panels."""
-PANEL_TITLE = 0.54
-TITLE_ABOVE, SURE_ABOVE = 18, 5
-"""Points above the bars of a panel's title, and of the line that says how sure its answer is."""
+PANEL_TITLE = 0.7
+TITLE_ABOVE, PATH_ABOVE, SURE_ABOVE = 30, 18, 5
+"""Points above the bars of a panel's title, of the path of its answer, and of the line that says how sure that is."""
 BESIDE = 1.15
 """Width in inches of the text beside the longest bar."""
 MOST_BARS = 8
 MEANING = (
-    "Above the bars: how sure the answer is. Bars: latency, less is better; beside it, how many times as fast as the "
-    "baseline (grey), with the whisker of its 95 % interval. At the right: what is lost of the metric. Of each runtime "
-    "the fastest deployment that keeps to the limit of the metric and is faster than the baseline; dark and bold: the "
-    "one to ship; hollow: faster, but it loses more, or may."
+    "Above the bars: what to ship, and how sure that is, with 95 % confidence. Bars: latency, less is better; "
+    "beside it, how many times as fast as the baseline (grey), with the whisker of its 95 % interval. At the right: "
+    "what is lost of the metric, in per cent of it. Of each runtime the fastest deployment that keeps to the limit "
+    "of the metric and is faster than the baseline; dark and bold: the one to ship; hollow: faster, but it loses "
+    "more than the limit, or may."
 )
 
 
@@ -75,11 +77,14 @@ class Bar:
 
 
 def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
-    """Write `overview-light.svg` and `overview-dark.svg`, for pages of either colour, and return their paths.
+    """Write `overview-light.svg` and `overview-dark.svg`, for pages of either colour, and the same with `-narrow`.
 
     Args:
         answers: the answers, one panel each; an answer of which nothing qualifies has none.
         folder: folder of the figures, which is made where it is missing.
+
+    Returns:
+        Their paths.
     """
     import matplotlib
 
@@ -92,7 +97,8 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
         # A page shows the figure as a picture, without the fonts of the reader's machine: text becomes outlines.
         style = {**canvas.STYLE, "svg.fonttype": "path", "text.color": theme.text, "savefig.transparent": True}
         with matplotlib.rc_context(style):
-            paths.append(canvas.save(_figure(shown, theme), folder / f"{NAME}-{name}.svg"))
+            for kind, most in NUM_COLUMNS.items():
+                paths.append(canvas.save(_figure(shown, theme, most), folder / f"{NAME}-{kind}{name}.svg"))
     return paths
 
 
@@ -113,12 +119,12 @@ def bars_of(answer: Answer) -> list[Bar]:
     return sorted(found, key=lambda bar: bar.row.latency_p50_ns or math.inf)
 
 
-def _figure(answers: Sequence[Answer], theme: Theme) -> Figure:
+def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figure:
     from matplotlib.figure import Figure
 
     bars = [bars_of(one) for one in answers]
     names = canvas.text_width(in_words(bar.row) for own in bars for bar in own) + 0.1
-    num_columns = min(NUM_COLUMNS, len(bars))
+    num_columns = min(most_columns, len(bars))
     width = 2 * canvas.MARGIN + num_columns * (names + BARS + NOTES + BETWEEN) - BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
     notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
@@ -153,16 +159,17 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     axes.set_xlim(0, longest * BARS / (BARS - BESIDE))
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_axis_off()
-    metric = metric_title(bars[0].row.metric_name or "")
+    metric = "Outputs" if _is_of_outputs(bars[0].row) else metric_title(bars[0].row.metric_name or "")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
     left, title = (-names / BARS, 1), answer.choice.group.title
     canvas.write(axes, title, left, (0, TITLE_ABOVE), is_bold=True, fontsize=9.5, **above)
     canvas.write(axes, metric, (1, 1), (6, TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
-    sure = outcome.regret(answer)
-    certain = "" if answer.choice.shipped is None else ", with 95 % confidence"
-    sure = f"{sure[0].upper()}{sure[1:]}{certain}"
-    canvas.write(axes, sure, left, (0, SURE_ABOVE), is_bold=False, color=theme.faint, **above)
+    leading = answer.choice.leading
+    if leading is not None:
+        path = ranking.short_name(leading)
+        canvas.write(axes, path, left, (0, PATH_ABOVE), is_bold=False, color=theme.faint, **above)
+    canvas.write(axes, sure(answer), left, (0, SURE_ABOVE), is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
         row = bar.row
         latency = row.latency_p50_ns or 0.0
@@ -175,8 +182,27 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
         text: dict[str, Any] = {"is_bold": bar.is_shipped, "va": "center_baseline"}
         canvas.write(axes, in_words(bar.row), (0, index), (-6, 0), ha="right", **text)
         canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **text)
-        lost = writing.DASH if row.metric_loss is None else outcome.metric_change(row) or "same"
-        canvas.write(axes, lost, (1, index), (6, 0), xycoords=beside, **text)
+        canvas.write(axes, lost(row), (1, index), (6, 0), xycoords=beside, **text)
+
+
+def sure(answer: Answer) -> str:
+    """How much slower than the fastest, and how much worse, the deployment to ship may be, with 95 % confidence."""
+    row, text = answer.choice.shipped, outcome.regret(answer)
+    if row is not None and row.metric_loss_high is not None and (bound := outcome.metric_bound(row)):
+        text += f", {metric_title(row.metric_name or '')} {bound}"
+    return text[0].upper() + text[1:]
+
+
+def lost(row: Row) -> str:
+    """What a deployment loses of the metric; of a task without labels, by how much its outputs are off."""
+    if row.metric_loss is None:
+        return writing.DASH
+    change = outcome.metric_change(row)
+    return (change.replace("worse", "off") if _is_of_outputs(row) else change) or "same"
+
+
+def _is_of_outputs(row: Row) -> bool:
+    return row.metric_name == FidelityTask.metric_name
 
 
 def _latency(row: Row) -> str:
