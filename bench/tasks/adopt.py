@@ -254,7 +254,7 @@ def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
         return InputError(f"cannot use the data set: {error.reason.replace(str(data.absolute()), str(data))}")
     what = places.reference_of(path) or path
     if error.kind == "signal":
-        return InputError(f"cannot use {what}: the package that opens it was {error.reason}; the file may be damaged")
+        return InputError(f"cannot use {what}: the process that opened it was {error.reason}; the file may be damaged")
     return InputError(f"cannot use {what}: {error.reason}")
 
 

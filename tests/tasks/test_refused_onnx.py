@@ -35,6 +35,8 @@ RNG = np.random.default_rng(3)
 WEIGHT = RNG.normal(0, 1, (8, 4)).astype(np.float32)
 STD = RNG.uniform(0.5, 2, 8).astype(np.float32)
 ONE = np.float32(1)
+ON = f"with the graph optimizations of ONNX Runtime {onnxruntime.__version__} on,"
+CRASHED = f"{ON} the process that examined the file was killed by SIGSEGV; with them off,"
 
 
 def model_of(
@@ -133,8 +135,8 @@ def test_a_model_that_optimizations_break_is_measured_without_them(name: str, ex
     assert (task.sources, task.unoptimized) == (("onnx",), True)  # type: ignore[attr-defined]
     assert [(spec.dtype, spec.shape) for spec in task.outputs] == [("float32", ("N", 4))]
     (told,) = notes
-    began = f"the graph optimizations of ONNX Runtime {onnxruntime.__version__} break the model (InvalidArgument: "
-    assert told.startswith(began)
+    assert told.startswith(f"{ON} it is refused (InvalidArgument: ")
+    assert told.endswith("); with them off, it opened and ran: it is measured like that, too")
     assert task.native_path("onnx").read_bytes() == model.SerializeToString(), "the file is measured as it is"
     assert runtimes_of() >= {"onnxruntime", "onnxruntime_unoptimized"}
     usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
@@ -183,7 +185,9 @@ def test_a_model_that_fails_only_when_it_runs_with_optimizations(
     task, notes = examined(plain())
     assert task.unoptimized is True  # type: ignore[attr-defined]
     (told,) = notes
-    assert "RuntimeError: the fused kernel takes no such shape" in told
+    seen = "it is refused (" if fails == "open" else "it does not run with N=1: "
+    assert told.startswith(f"{ON} {seen}RuntimeError: the fused kernel takes no such shape")
+    assert told.endswith("; with them off, it opened and ran: it is measured like that, too")
 
 
 def test_a_model_that_runs_neither_way_has_the_first_reason(
@@ -195,11 +199,12 @@ def test_a_model_that_runs_neither_way_has_the_first_reason(
     assert [note for note in notes if "no run has checked the sizes of its inputs: it does not run" in note]
 
 
-def test_a_model_on_which_a_package_crashed_is_opened_without_optimizations(
-    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def adopt_after_a_crash(
+    model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Task, list[str]]:
+    """The task of a model whose first examination was killed, and the lines that are told."""
     asked: list[Any] = []
-    (tmp_path / "mine.onnx").write_bytes(plain().SerializeToString())
+    (tmp_path / "mine.onnx").write_bytes(model.SerializeToString())
 
     def ask(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **request: Any) -> Any:
         asked.append(request.get("crashed"))
@@ -211,8 +216,36 @@ def test_a_model_on_which_a_package_crashed_is_opened_without_optimizations(
     monkeypatch.setattr(adopt, "ask_once", ask)
     adopted = adopt.adopt(tmp_path / "mine.onnx")
     assert asked == [None, "killed by SIGSEGV"]
-    assert catalog.task(adopted.name).unoptimized is True  # type: ignore[attr-defined]
-    assert any("break the model (killed by SIGSEGV)" in note for note in adopted.notes)
+    return catalog.task(adopted.name), list(adopted.notes)
+
+
+def test_after_a_crash_a_model_is_tried_without_optimizations_and_the_crash_is_told_as_it_was_seen(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process may have ended for another reason than the optimizations, so they are not blamed."""
+    task, notes = adopt_after_a_crash(plain(), tmp_path, monkeypatch)
+    assert task.unoptimized is True  # type: ignore[attr-defined]
+    assert notes == [f"{CRASHED} it opened and ran: it is measured like that, too"]
+
+
+def test_after_a_crash_a_model_that_opens_and_does_not_run_is_not_said_to_run(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "_outputs", lambda *_, **__: 1 / 0)
+    task, notes = adopt_after_a_crash(plain(), tmp_path, monkeypatch)
+    assert task.unoptimized is True  # type: ignore[attr-defined]
+    assert f"{CRASHED} it opened: it is measured like that, too" in notes
+    assert [note for note in notes if note.startswith("no run has checked the sizes of its inputs: it does not run")]
+
+
+def test_after_a_crash_a_model_that_does_not_open_has_both_reasons(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, notes = adopt_after_a_crash(narrow(BFLOAT16), tmp_path, monkeypatch)
+    assert not hasattr(task, "unoptimized")
+    (told,) = notes
+    refused = f"ONNX Runtime {onnxruntime.__version__} cannot open it: NotImplemented"
+    assert told.startswith(f"no run has checked the sizes of its inputs: {CRASHED} {refused}")
 
 
 def test_a_file_on_which_a_package_crashes_twice_is_refused(
@@ -224,7 +257,7 @@ def test_a_file_on_which_a_package_crashes_twice_is_refused(
         raise ChildError("signal", "killed by SIGABRT" if request.get("crashed") else "killed by SIGSEGV")
 
     monkeypatch.setattr(adopt, "ask_once", ask)
-    with pytest.raises(InputError, match="the package that opens it was killed by SIGSEGV; the file may be damaged"):
+    with pytest.raises(InputError, match="the process that opened it was killed by SIGSEGV; the file may be damaged"):
         adopt.adopt(tmp_path / "mine.onnx")
 
 
