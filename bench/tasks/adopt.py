@@ -65,11 +65,25 @@ class Adopted:
         name: the name.
         notes: the lines.
         chosen: how the name was chosen among those of a folder of results, which `names.keep` notes there; or None.
+        also: the names that the model would have by itself, where the task has another.
     """
 
     name: str
     notes: tuple[str, ...] = ()
     chosen: names.Chosen | None = None
+    also: frozenset[str] = frozenset()
+
+    def glob(self, pattern: str) -> str:
+        """A glob over the cells of the task, for one over the model's that may begin with a name of the model.
+
+        `model/*` given with a file `model.onnx` is about that file, also where its task has another name because the
+        results named `model` are of another file.
+        """
+        first, slash, rest = pattern.partition("/")
+        name = family_of(first)
+        if name in {self.name, *self.also}:
+            return self.name + first.removeprefix(name) + slash + rest
+        return f"{self.name}/{pattern}"
 
 
 def adopt(
@@ -163,11 +177,13 @@ def _named(
         beside, results: as for `adopt`.
         fetched: the model of the hub that it is, or None.
     """
+    stem = path.stem if path.is_file() else path.resolve().name
+    text = stem if fetched is None else fetched.task_name
     if results is None or beside is not None:
-        stem = path.stem if path.is_file() else path.resolve().name
-        return Adopted(name=_name(stem if fetched is None else fetched.task_name, beside))
+        return Adopted(name=_name(text, beside))
     chosen = names.choose(results, path, content, _name, fetched=fetched)
-    return Adopted(name=chosen.name, notes=(chosen.note,) if chosen.note else (), chosen=chosen)
+    notes = (chosen.note,) if chosen.note else ()
+    return Adopted(name=chosen.name, notes=notes, chosen=chosen, also=frozenset({text, _name(text)} - {chosen.name}))
 
 
 def _adopt_model(

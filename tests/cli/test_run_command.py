@@ -16,6 +16,7 @@ from bench.api.cell import Cell
 from bench.cli import main, run
 from bench.measure import machine
 from bench.pipeline import sweep, sweeps
+from bench.tasks import adopt, names
 from support import searches
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,28 @@ def test_half_a_minute_answers_one_request(monkeypatch: pytest.MonkeyPatch, caps
     assert {path.rpartition("/")[2] for path in found} == {"b1t1"}
     batches = cells(monkeypatch, capsys, "--dim", "batch=1,4")
     assert {path.rpartition("/")[2] for path in batches} == {"b1t1", "b4t1"}
+
+
+@pytest.mark.parametrize("pattern", ["model/*/b1t1", "b_model/*/b1t1", "*/b1t1"])
+def test_a_pattern_with_the_name_of_the_file_selects_a_model_that_had_to_be_named_otherwise(
+    pattern: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The results named `model` are of another file."""
+    before = adopt.adopt(Path("model.onnx"), results=Path("results"))
+    assert before.chosen is not None
+    names.keep(Path("results"), before.chosen)
+    other = onnx.load("model.onnx")
+    other.graph.node[0].op_type = "Neg"
+    Path("b").mkdir()
+    onnx.save(other, "b/model.onnx")
+    command = ["bench", "run", "--model", "b/model.onnx", "--dry-run", "--sweep", "full", pattern]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert not end.value.code
+    found = capsys.readouterr().out.split()
+    assert "b_model/onnx/native/raw/onnxruntime/cpu/b1t1" in found
+    assert {path.partition("/")[0] for path in found} == {"b_model"}
 
 
 def test_runtimes_at_all_cores_are_a_glob_away(

@@ -61,6 +61,37 @@ def test_two_models_of_one_name_are_told_apart_by_their_folders() -> None:
     assert [catalog.task(name).outputs[0].shape for name in ("model", "large_model")] == [("N", 4), ("N", 8)]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "glob"),
+    [
+        ("model/*", "b_model/*"),
+        ("b_model/*", "b_model/*"),
+        ("model", "b_model"),
+        ("model@tokens=16/*/b1t1", "b_model@tokens=16/*/b1t1"),
+        ("model~generate@new=8,prompt=16/*", "b_model~generate@new=8,prompt=16/*"),
+        ("model/onnx/native/raw/onnxruntime/cpu/b1t1", "b_model/onnx/native/raw/onnxruntime/cpu/b1t1"),
+        ("onnx/native/*", "b_model/onnx/native/*"),
+        ("models/*", "b_model/models/*"),
+        ("*/b1t1", "b_model/*/b1t1"),
+    ],
+)
+def test_a_pattern_may_call_a_model_as_its_file_is_called(pattern: str, glob: str) -> None:
+    measured(save("a/model.onnx", 2))
+    adopted = measured(save("b/model.onnx", 3))
+    assert adopted.name == "b_model"
+    assert adopted.glob(pattern) == glob
+
+
+def test_a_pattern_may_call_a_file_by_what_a_name_of_a_task_cannot_hold() -> None:
+    adopted = measured(save("a/my model.onnx"))
+    assert adopted.name == "my_model"
+    assert [adopted.glob(pattern) for pattern in ("my model/*", "my_model/*", "*")] == [
+        *("my_model/*", "my_model/*", "my_model/*")
+    ]
+    taken = measured(save("a/toy.onnx"))
+    assert (taken.name, taken.glob("toy/*")) == ("toy_own", "toy_own/*"), "the toy is a model of this package"
+
+
 def test_each_keeps_its_name_in_later_runs_whatever_their_order() -> None:
     paths = [save(f"{folder}/model.onnx", width) for folder, width in (("a", 2), ("b", 3), ("c", 4))]
     first = [measured(path).name for path in paths]
