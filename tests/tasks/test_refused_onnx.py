@@ -443,3 +443,61 @@ def test_narrower_ports_are_cast(kind: int, fed: str) -> None:
     (made,) = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     assert made.dtype == fed
     np.testing.assert_array_equal(made, feeds["x"])
+
+
+def with_outputs(*outputs: str, kind: int = BFLOAT16, default: bool = False) -> onnx.ModelProto:
+    """`y` is `x` and `z` is exp(x); `w` is a weight, which may be listed as an input, too, whose default it is."""
+    nodes = [
+        helper.make_node("Identity", ["x"], ["y"]),
+        helper.make_node("Cast", ["x"], ["wide"], to=FLOAT),
+        helper.make_node("Exp", ["wide"], ["exp"]),
+        helper.make_node("Cast", ["exp"], ["z"], to=kind),
+    ]
+    weight = helper.make_tensor("w", kind, [1, 4], [1, 2, 3, 4])
+    values = {name: helper.make_tensor_value_info(name, kind, ["N", 4]) for name in "xyz"}
+    values["w"] = helper.make_tensor_value_info("w", kind, [1, 4])
+    inputs = [values["x"], *([values["w"]] if default else [])]
+    graph = helper.make_graph(nodes, "graph", inputs, [values[name] for name in outputs], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("outputs", ["y", "z", "x", "w", "xz", "zx", "xyzw"])
+def test_an_output_in_bfloat16_may_be_an_input_or_a_weight(outputs: str, examined: Examined) -> None:
+    task, notes = examined(with_outputs(*outputs))
+    assert notes[: len(outputs) + 1] == [
+        "input 'x' is bfloat16: it is fed as float32, cast",
+        *(f"output {name!r} is bfloat16: it is given as float32" for name in outputs),
+    ]
+    assert [(spec.name, spec.dtype) for spec in task.outputs] == [(name, "float32") for name in outputs]
+    model = onnx.load(task.native_path("onnx"))
+    onnx.checker.check_model(model, full_check=True)
+    x = np.array([[0.5, -2.0, 1.0, 3.140625]], np.float32)
+    right = {"x": x, "y": x, "z": np.exp(x), "w": np.array([[1, 2, 3, 4]], np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for name, made in zip(outputs, session.run(list(outputs), {"x": x}), strict=True):
+        np.testing.assert_allclose(made, right[name], rtol=2**-8, err_msg=name)
+    assert widen_ports(model) == [], "twice is as good as once"
+
+
+def test_a_weight_in_bfloat16_that_is_an_input_and_an_output_stays_the_default() -> None:
+    model = with_outputs("w", "z", default=True)
+    assert len(widen_ports(model)) == 3
+    onnx.checker.check_model(model, full_check=True)
+    made, _ = onnx.reference.ReferenceEvaluator(model).run(None, {"x": np.ones((1, 4), np.float32)})
+    np.testing.assert_array_equal(made, np.array([[1, 2, 3, 4]], np.float32))
+
+
+def test_an_output_in_bfloat16_that_is_listed_twice_has_one_cast() -> None:
+    model = with_outputs("z", "z")
+    assert len(widen_ports(model)) == 3
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node].count("Cast") == 4
+
+
+def test_an_input_that_is_an_output_at_once_stays_as_it_is_where_numpy_has_its_type(examined: Examined) -> None:
+    task, notes = examined(with_outputs("x", "z", kind=FLOAT))
+    assert notes == []
+    assert [(spec.name, spec.dtype, spec.shape) for spec in task.outputs] == [
+        ("x", "float32", ("N", 4)),
+        ("z", "float32", ("N", 4)),
+    ]
