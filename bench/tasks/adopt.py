@@ -229,7 +229,7 @@ def _adopt_model(
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:
     """Examine the model in a child process: nothing of it is parsed in this one.
 
-    Where a package crashes, the model is examined once more without it, if its format can.
+    Where a package crashes, the model is examined again with less of it, and in the end without, if its format can.
 
     Raises:
         InputError: the child refuses the model or fails; the message says why.
@@ -250,18 +250,18 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         output=options.output,
         try_s=TRYING * limits.prepare_s,
     )
-    try:
-        return ask()
-    except ChildError as error:
-        if error.kind == "signal" and formats.known()[module].careful:
+    crashes: list[ChildError] = []
+    while True:
+        try:
+            return ask(crashed=[each.reason for each in crashes])
+        except ChildError as error:
+            if error.kind != "signal":
+                raise _explained(error, path, options.dataset) from error
+            crashes.append(error)
+            if len(crashes) > formats.known()[module].num_cautions:
+                raise _explained(crashes[0], path, options.dataset) from error
             shutil.rmtree(folder)
             folder.mkdir()
-            try:
-                return ask(crashed=error.reason)
-            except ChildError as second:
-                if second.kind != "signal":
-                    raise _explained(second, path, options.dataset) from second
-        raise _explained(error, path, options.dataset) from error
 
 
 def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:

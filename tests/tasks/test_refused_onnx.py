@@ -199,23 +199,26 @@ def test_a_model_that_runs_neither_way_has_the_first_reason(
     assert [note for note in notes if "no run has checked the sizes of its inputs: it does not run" in note]
 
 
-def adopt_after_a_crash(
-    model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+KILLED = "killed by SIGSEGV"
+
+
+def adopt_after_crashes(
+    model: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num: int = 1
 ) -> tuple[Task, list[str]]:
-    """The task of a model whose first examination was killed, and the lines that are told."""
+    """The task of a model whose first examinations were killed, and the lines that are told."""
     asked: list[Any] = []
     (tmp_path / "mine.onnx").write_bytes(model.SerializeToString())
 
     def ask(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **request: Any) -> Any:
-        asked.append(request.get("crashed"))
-        if asked[-1] is None:
+        asked.append(request["crashed"])
+        if len(asked) <= num:
             Path(request["folder"], "model.onnx").write_text("half of a file")
-            raise ChildError("signal", "killed by SIGSEGV")
+            raise ChildError("signal", KILLED)
         return operation(**request)
 
     monkeypatch.setattr(adopt, "ask_once", ask)
     adopted = adopt.adopt(tmp_path / "mine.onnx")
-    assert asked == [None, "killed by SIGSEGV"]
+    assert asked == [[KILLED] * number for number in range(num + 1)]
     return catalog.task(adopted.name), list(adopted.notes)
 
 
@@ -223,7 +226,7 @@ def test_after_a_crash_a_model_is_tried_without_optimizations_and_the_crash_is_t
     tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process may have ended for another reason than the optimizations, so they are not blamed."""
-    task, notes = adopt_after_a_crash(plain(), tmp_path, monkeypatch)
+    task, notes = adopt_after_crashes(plain(), tmp_path, monkeypatch)
     assert task.unoptimized is True  # type: ignore[attr-defined]
     assert notes == [f"{CRASHED} it opened and ran: it is measured like that, too"]
 
@@ -232,7 +235,7 @@ def test_after_a_crash_a_model_that_opens_and_does_not_run_is_not_said_to_run(
     tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx_file, "_outputs", lambda *_, **__: 1 / 0)
-    task, notes = adopt_after_a_crash(plain(), tmp_path, monkeypatch)
+    task, notes = adopt_after_crashes(plain(), tmp_path, monkeypatch)
     assert task.unoptimized is True  # type: ignore[attr-defined]
     assert f"{CRASHED} it opened: it is measured like that, too" in notes
     assert [note for note in notes if note.startswith("no run has checked the sizes of its inputs: it does not run")]
@@ -241,20 +244,32 @@ def test_after_a_crash_a_model_that_opens_and_does_not_run_is_not_said_to_run(
 def test_after_a_crash_a_model_that_does_not_open_has_both_reasons(
     tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, notes = adopt_after_a_crash(narrow(BFLOAT16), tmp_path, monkeypatch)
+    task, notes = adopt_after_crashes(narrow(BFLOAT16), tmp_path, monkeypatch)
     assert not hasattr(task, "unoptimized")
     (told,) = notes
     refused = f"ONNX Runtime {onnxruntime.__version__} cannot open it: NotImplemented"
     assert told.startswith(f"no run has checked the sizes of its inputs: {CRASHED} {refused}")
 
 
-def test_a_file_on_which_a_package_crashes_twice_is_refused(
+def test_a_model_on_which_a_package_crashes_both_ways_is_taken_as_it_states_itself(
+    tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another runtime may run it, and the rows of the one that crashes say so."""
+    monkeypatch.setattr(onnx_file, "cpu_session", lambda *_, **__: pytest.fail("ONNX Runtime is tried once more"))
+    task, notes = adopt_after_crashes(plain(), tmp_path, monkeypatch, num=2)
+    assert not hasattr(task, "unoptimized")
+    assert notes == [f"no run has checked the sizes of its inputs: {CRASHED} it was {KILLED}"]
+    specs = [(spec.name, spec.dtype, spec.shape) for spec in (*task.inputs, *task.outputs)]
+    assert specs == [("x", "float32", ("N", 8)), ("y", "float32", ("N", 4))]
+
+
+def test_a_file_on_which_a_package_crashes_three_times_is_refused(
     tmp_path: Path, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.onnx").write_bytes(plain().SerializeToString())
 
     def ask(*_: Any, **request: Any) -> Any:
-        raise ChildError("signal", "killed by SIGABRT" if request.get("crashed") else "killed by SIGSEGV")
+        raise ChildError("signal", "killed by SIGABRT" if request["crashed"] else KILLED)
 
     monkeypatch.setattr(adopt, "ask_once", ask)
     with pytest.raises(InputError, match="the process that opened it was killed by SIGSEGV; the file may be damaged"):

@@ -63,7 +63,7 @@ def mentions(path: Path) -> set[str]:
     return found
 
 
-FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, careful=True)
+FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, num_cautions=2)
 AS_IS = "as_is"
 MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, drop_stale))
 """Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""
@@ -91,7 +91,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. One
     that fails with ONNX Runtime's optimizations on is tried with them off, and the task says what came of it. A model
-    that does not run here is taken as it states itself, with a note: another runtime may run it.
+    that does not run here, or that ended the process both ways, is taken as it states itself, with a note: another
+    runtime may run it.
 
     Raises:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's, or
@@ -102,7 +103,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         model = folder / OnnxTask.weights
         foreign.write(path, model)
     notes = list(told["rewritten"])
-    session = asked.crashed or _opened(model)
+    session = asked.crashed[0] if asked.crashed else _opened(model)
     if isinstance(session, str) and not asked.crashed and (mended := _mended(model, folder)):
         notes.append(f"ONNX Runtime refuses the file as it is ({session}); measured is a mended copy: {mended}")
         session, told = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
@@ -111,7 +112,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """What was seen with ONNX Runtime's optimizations on, where the model was not run so."""
     if isinstance(session, str):
         failed = f"the process that examined the file was {session}" if asked.crashed else f"it is refused ({session})"
-        session = _opened(weights, optimized=False)
+        session = asked.crashed[1] if len(asked.crashed) > 1 else _opened(weights, optimized=False)
     inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     given = sizes.given_sizes(inputs, asked)
     likely = sizes.chosen(inputs, given, asked)
@@ -137,7 +138,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     )
     try:
         if isinstance(session, str):
-            raise sizes.NothingRunsError(_not_opened(session, stored.model, failed if asked.crashed else None))
+            raise sizes.NothingRunsError(_not_opened(session, stored.model, failed, asked))
         try:
             tried = trying.sizes_of(session)
         except sizes.NothingRunsError as error:
@@ -207,17 +208,20 @@ def _optimizations_on(failed: str) -> str:
     return f"with the graph optimizations of ONNX Runtime {runtime_version()} on, {failed}"
 
 
-def _not_opened(refusal: str, model: onnx.ModelProto, crash: str | None) -> str:
+def _not_opened(refusal: str, model: onnx.ModelProto, failed: str | None, asked: Asked) -> str:
     """Why ONNX Runtime has no session of a model, for the user.
 
     Args:
-        refusal: what it says with its optimizations off.
+        refusal: what it says with its optimizations off, or how the process ended.
         model: the model.
-        crash: what was seen with them on, where the process ended; None where it refuses the model then, too.
+        failed: what was seen with them on.
+        asked: tells whether processes ended.
     """
     why = too_new(model) or narrow_types(model)
     told = f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
-    return told if crash is None else f"{_optimizations_on(crash)}; with them off, {told}"
+    if not asked.crashed or failed is None:
+        return told
+    return f"{_optimizations_on(failed)}; with them off, {f'it was {refusal}' if len(asked.crashed) > 1 else told}"
 
 
 def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Container[str]) -> None:
