@@ -116,7 +116,7 @@ def load(
         if adopted.chosen is not None:
             names.keep(results, adopted.chosen)
         options.say_notes(adopted.notes)
-        globs = [f"{adopted.name}/{glob}" for glob in globs or ["*/b1t1"]]
+        globs = [adopted.glob(pattern) for pattern in globs or ["*/b1t1"]]
     cells = sizing.at_sizes(sweeps.select(globs or [], None), axes)
     chosen = Cell.from_path(baseline) if baseline else None
     if chosen is not None and all(cell.group != chosen.group for cell in cells):

@@ -127,7 +127,7 @@ def run(
                 num_sizes = len({cell.task for cell in own}) if own else math.prod(map(len, axes.values()))
                 budget_s = FIRST_TABLE_S * num_sizes
                 whole_s = None if own else FIRST_RUN_S * num_sizes  # to verify texts takes minutes anyway
-        globs = [f"{adopted.name}/{glob.removeprefix(f'{adopted.name}/')}" for glob in globs or ["*"]]
+        globs = [adopted.glob(pattern) for pattern in globs or ["*"]]
     for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before

@@ -99,7 +99,7 @@ def judge(
     figures |= {
         "loss": _finite(loss),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
-        "warning": _doubt(beside),
+        "doubts": _doubts(beside),
     }
     right = task.points(whole, targets)
     if isinstance(right, Points) and right.convention is not None:
@@ -256,7 +256,7 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     """Judge outputs by their elements alone: a few samples may be too few for the task's metrics.
 
     Returns:
-        The errors and the warning, and the fidelity: `broken` where outputs cannot be compared, never for the metric.
+        The errors and the fidelity: `broken` where outputs cannot be compared, never for the metric.
     """
     beside = differences.between(outputs, expected)
     if (reason := beside.reason(len(next(iter(expected.values()))))) is not None:
@@ -266,18 +266,17 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
         fidelity=fidelity,
         max_abs_error=_finite(beside.absolute),
         relative_error=_finite(beside.relative),
-        warning=_doubt(beside),
     )
 
 
-def _doubt(beside: Differences) -> str | None:
+def _doubts(beside: Differences) -> str | None:
     """What outputs that are not broken leave open."""
     return "; ".join([*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown)]) or None
 
 
 def hinted(judged: Quality, hints: Sequence[str]) -> Quality:
-    """The quality with sentences about the model by which its outputs may differ, in the reason or in the warning."""
-    field = "reason" if judged.fidelity == BROKEN else "warning"
+    """The quality with sentences about the model by which its outputs may differ, in the reason or in the doubts."""
+    field = "reason" if judged.fidelity == BROKEN else "doubts"
     own = getattr(judged, field) or ""
     told = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
     return replace(judged, **{field: "; ".join(filter(None, told)) or None})

@@ -153,12 +153,10 @@ def inspected(
     request = catalog.task(Cell.from_path(opened["cell"]).task).request
     try:
         told = ask(operations.inspect, **opened, shapes=shapes)
-        beside = {name: told[name] for name in INSPECTED if name in told}
-        warning = "; ".join(filter(None, (judged.warning, beside.get("warning"))))
-        judged = _quality({**fields, **beside, "warning": warning or None})
+        judged = _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
     except ChildError as error:
         unsure = f"its precision, and where its nodes run, cannot be told: {error.reason}"
-        judged = replace(judged, precision=None, warning="; ".join(filter(None, (judged.warning, unsure))))
+        judged = replace(judged, precision=None, warning=unsure)
     if request is None:
         return judged
     stored = None

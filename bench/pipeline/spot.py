@@ -29,7 +29,8 @@ def vouched(
     """The quality of a spot-checked cell, on its outputs; the fields on its session are those of the verified cell.
 
     The checked outputs must be `exact` or `close` beside those of the verified cell, and beside the reference's as well
-    where the verified cell's whole outputs are.
+    where the verified cell's whole outputs are. What those leave open, they leave open of this cell, too, whether or
+    not the few samples show it.
 
     Args:
         verified: quality of the verified cell.
@@ -54,7 +55,7 @@ def vouched(
         fidelity=CLOSE if verified.fidelity == EXACT and not is_exact else verified.fidelity,
         verified_by=by,
         num_spot_samples=num_samples,
-        warning=beside_reference.warning,  # that of the verified cell is also of its own session
+        warning=None,
         time=None,
         **errors,
     )

@@ -272,7 +272,7 @@ def verify(
             return found
     except BenchError as error:
         unsure = f"whether rounding explains how far it drifted cannot be told: {error}"
-        return replace(judged, warning="; ".join(filter(None, (judged.warning, unsure))))
+        return replace(judged, doubts="; ".join(filter(None, (judged.doubts, unsure))))
     # One sample of a few may differ by more than rounding explains on the whole split, which alone tells.
     more: dict[str, Any] = {"until": Until(limit=0.0), "begun_outputs": begun_outputs}
     return verify(cell, artifact, reference, limits, save_outputs=save_outputs, **more)

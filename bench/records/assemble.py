@@ -201,8 +201,8 @@ def _reference_of(quality: Quality, records: Mapping[str, Measured]) -> Quality 
 
 
 def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
-    """What the runtime warns of, and what the steps that made the artifact note, joined by semicolons."""
-    told = (quality.warning if quality else None, artifact.info.get("note") if artifact else None)
+    """What the outputs leave open, what the runtime warns of, and what the steps that made the artifact note."""
+    told = (*((quality.doubts, quality.warning) if quality else ()), artifact.info.get("note") if artifact else None)
     return "; ".join(filter(None, told)) or None
 
 

@@ -144,7 +144,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
         placement: parts of the artifact by provider, see `Runtime.inspect`.
         generation: facts about an engine that generates text; unset for others.
-        warning: a remark on a row that is otherwise sound.
+        doubts: what the outputs leave open of a row that is otherwise sound, or what about the model may make them
+            differ; None for nothing. In lines of an earlier version it is in `warning`.
+        warning: what the runtime remarks on how it runs the artifact.
         time: when the line was stored (ISO 8601); None before that.
     """
 
@@ -178,6 +180,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     cost: Cost | None = None
     placement: Mapping[str, Placed] | None = None
     generation: Generation | msgspec.UnsetType = msgspec.UNSET
+    doubts: str | None = None
     warning: str | None = None
     time: str | None = None
 

@@ -53,7 +53,11 @@ made from the code that reads the files (`make schema`). The version of the sche
   threads) lie beside them. Where one of them is damaged, `bench` says so and goes on without, and the command that
   fills it writes it anew.
 - `models.json`, beside the folders of machines, notes which model of one's own a task's name stands for, by digests:
-  another file of that name gets a name with its folder's, as `large_model` beside `model`.
+  another file of that name gets a name with its folder's, as `large_model` beside `model`. A file is the same where its
+  place from the folder of results on is the same, whatever its content; where git tracks it, and its path and the
+  address of `origin` are the same, in whichever checkout; and where its content is the same. So a model that is trained
+  anew in a checkout of its own, and that git does not track, has another name in results that lie elsewhere: keep it at
+  one place, or the results in the checkout.
 
 A field with a default may be left out. Names of durations in nanoseconds end with `_ns`, names of sizes with `_bytes`.
 """

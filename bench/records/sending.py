@@ -19,9 +19,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Measured)
 def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
     """A line whose free texts name no home folder, user or host, and no absolute path of a person's files.
 
-    Free texts are the reason and the log of a failure, the reason and the warning of a verification, what its bound on
-    the lost metric takes for granted, the sentences on weights that are stored more than once, and what an exporter or
-    a variant tells of its artifact. The other fields are names, digests and figures.
+    Free texts are the reason and the log of a failure, the reason, the doubts and the warning of a verification, what
+    its bound on the lost metric takes for granted, the sentences on weights that are stored more than once, and what an
+    exporter or a variant tells of its artifact. The other fields are names, digests and figures.
 
     Args:
         line: the line.
@@ -31,7 +31,8 @@ def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
         case Failure():
             texts = {"reason": line.reason, "detail": line.detail}
         case Quality():
-            texts = {key: getattr(line, key) for key in ("reason", "warning", "lost", "convention", "repeated")}
+            keys = ("reason", "doubts", "warning", "lost", "convention", "repeated")
+            texts = {key: getattr(line, key) for key in keys}
         case Header() if line.artifact is not None:
             told = {key: without_places(getattr(line.artifact, key), system=system) for key in ("info", "repeated")}
             return replace(line, artifact=dataclasses.replace(line.artifact, **told))

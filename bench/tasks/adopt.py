@@ -65,11 +65,25 @@ class Adopted:
         name: the name.
         notes: the lines.
         chosen: how the name was chosen among those of a folder of results, which `names.keep` notes there; or None.
+        also: the names that the model would have by itself, where the task has another.
     """
 
     name: str
     notes: tuple[str, ...] = ()
     chosen: names.Chosen | None = None
+    also: frozenset[str] = frozenset()
+
+    def glob(self, pattern: str) -> str:
+        """A glob over the cells of the task, for one over the model's that may begin with a name of the model.
+
+        `model/*` given with a file `model.onnx` is about that file, also where its task has another name because the
+        results named `model` are of another file.
+        """
+        first, slash, rest = pattern.partition("/")
+        name = family_of(first)
+        if name in {self.name, *self.also}:
+            return self.name + first.removeprefix(name) + slash + rest
+        return f"{self.name}/{pattern}"
 
 
 def adopt(
@@ -163,11 +177,13 @@ def _named(
         beside, results: as for `adopt`.
         fetched: the model of the hub that it is, or None.
     """
+    stem = path.stem if path.is_file() else path.resolve().name
+    text = stem if fetched is None else fetched.task_name
     if results is None or beside is not None:
-        stem = path.stem if path.is_file() else path.resolve().name
-        return Adopted(name=_name(stem if fetched is None else fetched.task_name, beside))
+        return Adopted(name=_name(text, beside))
     chosen = names.choose(results, path, content, _name, fetched=fetched)
-    return Adopted(name=chosen.name, notes=(chosen.note,) if chosen.note else (), chosen=chosen)
+    notes = (chosen.note,) if chosen.note else ()
+    return Adopted(name=chosen.name, notes=notes, chosen=chosen, also=frozenset({text, _name(text)} - {chosen.name}))
 
 
 def _adopt_model(
@@ -213,7 +229,7 @@ def _adopt_model(
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:
     """Examine the model in a child process: nothing of it is parsed in this one.
 
-    Where a package crashes, the model is examined once more without it, if its format can.
+    Where a package crashes, the model is examined again with less of it, and in the end without, if its format can.
 
     Raises:
         InputError: the child refuses the model or fails; the message says why.
@@ -234,18 +250,18 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         output=options.output,
         try_s=TRYING * limits.prepare_s,
     )
-    try:
-        return ask()
-    except ChildError as error:
-        if error.kind == "signal" and formats.known()[module].careful:
+    crashes: list[ChildError] = []
+    while True:
+        try:
+            return ask(crashed=[each.reason for each in crashes])
+        except ChildError as error:
+            if error.kind != "signal":
+                raise _explained(error, path, options.dataset) from error
+            crashes.append(error)
+            if len(crashes) > formats.known()[module].num_cautions:
+                raise _explained(crashes[0], path, options.dataset) from error
             shutil.rmtree(folder)
             folder.mkdir()
-            try:
-                return ask(crashed=error.reason)
-            except ChildError as second:
-                if second.kind != "signal":
-                    raise _explained(second, path, options.dataset) from second
-        raise _explained(error, path, options.dataset) from error
 
 
 def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
@@ -254,7 +270,7 @@ def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
         return InputError(f"cannot use the data set: {error.reason.replace(str(data.absolute()), str(data))}")
     what = places.reference_of(path) or path
     if error.kind == "signal":
-        return InputError(f"cannot use {what}: the package that opens it was {error.reason}; the file may be damaged")
+        return InputError(f"cannot use {what}: the process that opened it was {error.reason}; the file may be damaged")
     return InputError(f"cannot use {what}: {error.reason}")
 
 

@@ -54,7 +54,7 @@ def examine(
     trust: bool,
     metric: str | None = None,
     output: str | None = None,
-    crashed: str | None = None,
+    crashed: Sequence[str] = (),
     try_s: float = math.inf,
 ) -> dict[str, Any]:
     """Write `task.py` and the files beside it.
@@ -85,7 +85,7 @@ def examine(
     with explained(f"the data set {data} cannot be read"):
         arrays, targets = dataset.read(place) if place else (None, None)
     sizes: dict[str, Any] = {"dims": given.dims_from(dims), "shapes": given.shapes_from(shapes)}
-    asked = Asked(**sizes, trust=trust, arrays=arrays, crashed=crashed, try_s=try_s)
+    asked = Asked(**sizes, trust=trust, arrays=arrays, crashed=tuple(crashed), try_s=try_s)
     with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
         found: Found = kind.examine(source, target, asked)
     weights = target / found.task.weights

@@ -2,9 +2,10 @@
 
 A task has the name of its model's file, with which cells begin. Model hubs keep many files of the name `model.onnx`,
 and results of two of them under one name would hide each other. So a folder of results notes which model each name
-stands for, in `models.json`: a digest of the model's place, relative to the folder, and a digest of its task. A model
-at the same place is the same, though its content has changed since; so is the same content at another place. The file
-can be lost without losing a result: the next model of a name then takes it.
+stands for, in `models.json`: digests of the model's place, relative to the folder, of its place in the project that it
+belongs to, and of its task. A model at the same place is the same, though its content has changed since, and so is one
+at the same place in another checkout of its project; so is the same content at another place. The file can be lost
+without losing a result: the next model of a name then takes it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from bench.api import cache
 from bench.api.errors import StoreError
 from bench.tasks.hub.reference import Reference
+from bench.tasks.project import place_in_project
 
 FILE = "models.json"
 MOST_FOLDERS = 3
@@ -33,10 +35,12 @@ class Claim:
     Attributes:
         place: digest of its path, relative to the folder of results.
         content: digest of its task; empty where the task is a folder that is not copied.
+        project: digest of `place_in_project`; empty where it belongs to none.
     """
 
     place: str
     content: str = ""
+    project: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,14 +71,20 @@ def choose(
         fetched: the model of the hub that it is: its place is in the hub, whatever its commit; None for a file.
     """
     place = _place(results, path) if fetched is None else cache.digest(f"{fetched.repository}:{fetched.path or ''}")
-    known, own = _read(results), Claim(place=place, content=content)
+    within = place_in_project(path) if fetched is None else None
+    own = Claim(place=place, content=content, project=cache.digest(within) if within else "")
+    known = _read(results)
     texts = _texts(path, place) if fetched is None else _texts_of(fetched, place)
     candidates = [named(text) for text in texts]
     first = candidates[0]
     at_place = (name for name in candidates if name in known and known[name].place == own.place)
     if (name := next(at_place, None)) is not None:
         return Chosen(name=name, claim=own)
-    alike = (name for name in known if name == first or name.endswith(f"_{first}"))
+    alike = [name for name in known if name == first or name.endswith(f"_{first}")]
+    in_project = (name for name in alike if own.project and known[name].project == own.project)
+    if (name := next(in_project, None)) is not None:
+        note = f"the results named {name} in {results} are of this file in another checkout of its project; they go on"
+        return Chosen(name=name, claim=own, note=note)
     if content and (name := next((name for name in alike if known[name].content == content), None)) is not None:
         note = f"the results named {name} in {results} are of the same model at another place; they go on"
         return Chosen(name=name, claim=known[name], note=note)

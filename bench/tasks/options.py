@@ -27,7 +27,7 @@ class Asked:
         shapes: shapes of inputs, by name of the input.
         trust: whether code in the file may run.
         arrays: samples by input name, the samples along the first axis; None without a data set.
-        crashed: how the process ended that opened the model before, such as `killed by SIGSEGV`; None where none did.
+        crashed: how the processes ended that examined the model before, in order, such as `killed by SIGSEGV`.
         try_s: seconds in which the model may be run, where its format can end a run; the time for all is the parent's.
     """
 
@@ -35,7 +35,7 @@ class Asked:
     shapes: Mapping[str, GivenShape] = dataclasses.field(default_factory=dict)
     trust: bool = False
     arrays: Mapping[str, np.ndarray] | None = None
-    crashed: str | None = None
+    crashed: tuple[str, ...] = ()
     try_s: float = math.inf
 
 

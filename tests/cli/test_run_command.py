@@ -13,9 +13,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from bench.api.cell import Cell
+from bench.api.errors import InputError
 from bench.cli import main, run
 from bench.measure import machine
 from bench.pipeline import sweep, sweeps
+from bench.tasks import adopt, names
 from support import searches
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +58,49 @@ def test_half_a_minute_answers_one_request(monkeypatch: pytest.MonkeyPatch, caps
     assert {path.rpartition("/")[2] for path in found} == {"b1t1"}
     batches = cells(monkeypatch, capsys, "--dim", "batch=1,4")
     assert {path.rpartition("/")[2] for path in batches} == {"b1t1", "b4t1"}
+
+
+@pytest.fixture
+def other_model() -> str:
+    """`b/model.onnx`, where the results named `model` are of `model.onnx`."""
+    before = adopt.adopt(Path("model.onnx"), results=Path("results"))
+    assert before.chosen is not None
+    names.keep(Path("results"), before.chosen)
+    other = onnx.load("model.onnx")
+    other.graph.node[0].op_type = "Neg"
+    Path("b").mkdir()
+    onnx.save(other, "b/model.onnx")
+    return "b/model.onnx"
+
+
+@pytest.mark.parametrize("pattern", ["model/*/b1t1", "b_model/*/b1t1", "*/b1t1"])
+def test_a_pattern_with_the_name_of_the_file_selects_a_model_that_had_to_be_named_otherwise(
+    pattern: str, other_model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["bench", "run", "--model", other_model, "--dry-run", "--sweep", "full", pattern]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert not end.value.code
+    found = capsys.readouterr().out.split()
+    assert "b_model/onnx/native/raw/onnxruntime/cpu/b1t1" in found
+    assert {path.partition("/")[0] for path in found} == {"b_model"}
+
+
+@pytest.mark.parametrize("pattern", ["model/*/b1t1", "b_model/*/b1t1", "*/b1t1"])
+def test_load_takes_the_same_patterns(pattern: str, other_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[str]] = []
+
+    def select(globs: Sequence[str], _: str | None) -> list[Cell]:
+        asked.append(globs)
+        raise InputError("enough")
+
+    monkeypatch.setattr(sweeps, "select", select)
+    monkeypatch.setattr(sys, "argv", ["bench", "load", "--model", other_model, pattern])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code
+    assert asked == [["b_model/*/b1t1"]]
 
 
 def test_runtimes_at_all_cores_are_a_glob_away(

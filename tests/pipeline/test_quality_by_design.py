@@ -54,7 +54,7 @@ def detected(*counts: int, scale: float = 1.0) -> dict[str, np.ndarray]:
 
 def test_a_reference_with_a_mask_is_sound() -> None:
     found = judge(MASKED, None)
-    assert (found.fidelity, found.reason, found.warning) == ("exact", None, None)
+    assert (found.fidelity, found.reason, found.doubts) == ("exact", None, None)
     assert (found.loss, found.metrics) == (0.0, {"snr_db": 120.0})
 
 
@@ -90,7 +90,7 @@ def test_an_output_that_is_never_finite_says_little() -> None:
     for expected in (None, MASKED * np.nan):
         found = judge(MASKED * np.nan, expected)
         assert found.fidelity == "exact"
-        assert found.warning == (
+        assert found.doubts == (
             "no value of output y is finite in the reference either, so its fidelity says little; give samples with "
             "--dataset"
         )
@@ -157,8 +157,8 @@ def test_a_metric_of_ones_own_judges_another_number_of_rows(tmp_path: Path) -> N
     assert (whole.fidelity, whole.metrics) == ("exact", {"found": 0.75})
     found = quality.judge(task, samples, detected(2, 0, 3, 3), detected(2, 0, 3, 6))
     assert (found.fidelity, found.metrics, found.metric_loss) == ("drifted", {"found": 0.625}, pytest.approx(1 / 6))
-    assert found.warning is not None
-    assert "sample 3 has 3 rows, the reference 6" in found.warning
+    assert found.doubts is not None
+    assert "sample 3 has 3 rows, the reference 6" in found.doubts
     part = Part(rows=[3, 0], loss=None, metrics={"found": 0.75})
     few = quality.judge(task, samples, detected(3, 2), detected(2, 0, 3, 6), part=part)
     assert (few.fidelity, few.metrics) == ("drifted", {"found": 0.5})

@@ -284,7 +284,7 @@ def test_without_a_second_run_of_the_reference_nothing_is_called_broken(
     monkeypatch.setattr(verify, "_explained", fails)
     found = verified(PRODUCT, WRONG, plugin_folder).quality
     assert (found.fidelity, found.reason) == ("drifted", None)
-    assert found.warning == "whether rounding explains how far it drifted cannot be told: no answer within 60 s"
+    assert found.doubts == "whether rounding explains how far it drifted cannot be told: no answer within 60 s"
 
 
 @pytest.mark.parametrize("kind", ["QuantizeLinear", "float16 weights", "Cast to float16"])
@@ -372,6 +372,6 @@ def test_every_row_of_a_model_in_training_mode_says_so(plugin_folder: Path) -> N
     plain = verify.from_name(cell, LIMITS)
     assert isinstance(plain, Verified)
     assert (plain.quality.fidelity, plain.quality.reason) == ("exact", None)
-    assert HINT in (plain.quality.warning or "")
+    assert HINT in (plain.quality.doubts or "")
     again = quality.hinted(plain.quality, catalog.task(cell.task).unsettled)  # type: ignore[attr-defined]
     assert again == plain.quality, "what is stored has them"

@@ -16,7 +16,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, ChildError
 from bench.measure import ledgers, rounds
 from bench.measure.limits import Limits
-from bench.pipeline import feeding, looks, opening, operations, prepare, spot, verify
+from bench.pipeline import feeding, judging, looks, opening, operations, prepare, spot, verify
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.quality import BROKEN, CLOSE, DRIFTED, EXACT
@@ -233,8 +233,9 @@ def test_a_large_batch_is_checked_whole() -> None:
     ],
 )
 def test_what_vouches_for_a_cell(whole: str, beside_verified: str, beside_reference: str, expected: str | None) -> None:
+    told = {"doubts": "sample 40 has 3 rows, the reference 6", "warning": "batch 1", "time": "then"}
     found = spot.vouched(
-        records.quality(fidelity=whole, max_abs_error=0.5, relative_error=0.1, time="then"),
+        records.quality(fidelity=whole, max_abs_error=0.5, relative_error=0.1, **told),
         "the cell",
         records.quality(fidelity=beside_verified, max_abs_error=9.0),
         records.quality(fidelity=beside_reference, max_abs_error=0.25, relative_error=0.2),
@@ -244,6 +245,32 @@ def test_what_vouches_for_a_cell(whole: str, beside_verified: str, beside_refere
     if found is not None:
         assert (found.max_abs_error, found.relative_error) == (0.5, 0.2)
         assert (found.verified_by, found.num_spot_samples, found.time) == ("the cell", 8, None)
+        assert (found.doubts, found.warning) == (told["doubts"], None), "the warning is of the other cell's session"
+
+
+@pytest.mark.parametrize("size", ["b1t2", "b4t1"])
+def test_doubts_about_the_whole_split_are_those_of_a_spot_checked_cell(
+    size: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsure = "sample 40 of the split has 3 rows, the reference 6"
+    run = verify.verify
+    monkeypatch.setattr(verify, "verify", lambda *args, **how: replace(run(*args, **how), doubts=unsure))
+    whole, other = qualities(verified(prepared("same", "b1t1", size)))
+    assert counted(runs)[size] in (8, 2), "a few samples"
+    assert (whole.doubts, whole.warning) == (unsure, "batch 1")
+    assert (other.doubts, other.warning) == (unsure, f"batch {size[1]}")
+
+
+def test_doubts_of_a_few_samples_are_not_told_of_a_whole_split(runs: Path) -> None:
+    """The few samples that are checked may have no finite value where the split has."""
+    task = catalog.task("toy")
+    whole = np.full((NUM_SAMPLES, 2), np.nan, np.float32)
+    whole[feeding.drawn(NUM_SAMPLES)[-1]] = 1.0
+    few = whole[spot.rows(NUM_SAMPLES, 1)]
+    beside = judging.compare(task, {"y": few}, {"y": few})
+    found = spot.vouched(records.quality(fidelity=EXACT), "the cell", beside, beside, num_samples=8)
+    assert found is not None
+    assert (found.fidelity, found.doubts, found.warning) == (EXACT, None, None)
 
 
 class Watcher:

@@ -63,12 +63,14 @@ def test_figures_of_a_cell() -> None:
     assert row.macs is None
 
 
-def test_note_of_the_steps_stands_beside_the_warning_of_the_runtime() -> None:
+def test_note_of_the_steps_stands_beside_the_doubts_and_the_warning_of_the_runtime() -> None:
     note = "weight_only-int8: operator set 9 of the file before it was raised to 13"
     noted = made.with_artifact(record(HALVE, launch("a", CELL, 500)), info={"note": note})
     assert rows(baseline(), noted)[HALVE].warning == note
     warned = dataclasses.replace(noted, quality=made.quality(warning="falls back"))
     assert rows(baseline(), warned)[HALVE].warning == f"falls back; {note}"
+    doubted = dataclasses.replace(noted, quality=made.quality(doubts="sample 3 differs", warning="falls back"))
+    assert rows(baseline(), doubted)[HALVE].warning == f"sample 3 differs; falls back; {note}"
 
 
 def test_ratio_and_verdict() -> None:

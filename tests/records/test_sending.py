@@ -47,6 +47,7 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
         "k",
         made.quality(
             reason=f"{HOME}/x.py is wrong",
+            doubts=f"unless {HOME}/y.py is right",
             warning=f"see {HOME}/log.txt",
             lost="no targets",
             convention=f"as {HOME}/task.py says",
@@ -62,6 +63,7 @@ def test_a_failure_is_stored_without_places(tmp_path: Path) -> None:
     assert failure["reason"] == "prepare: cannot open .../m.onnx on <name>"
     assert failure["detail"] == 'Traceback:\n  File ".../m.py", line 3, in f\n  File "site-packages/a/b.py"'
     assert (quality["reason"], quality["warning"]) == (".../x.py is wrong", "see .../log.txt")
+    assert quality["doubts"] == "unless .../y.py is right"
     assert quality["convention"] == "as .../task.py says"
     assert quality["repeated"] == "8 are stored again: .../a as b"
 

@@ -183,8 +183,8 @@ def test_values_that_are_not_finite_by_design(
     assert (own.fidelity, own.reason, own.metrics) == ("exact", None, {"snr_db": 120.0})
     assert (bound.fidelity, bound.reason) == ("exact", None)
     if output == "scores" and not np.isfinite(outputs["probabilities"]).any():  # of scores that hold +inf or NaN
-        assert bound.warning is not None
-        assert "no value of output probabilities is finite" in bound.warning
+        assert bound.doubts is not None
+        assert "no value of output probabilities is finite" in bound.doubts
         assert any("'probabilities' is not finite for made-up inputs" in note for note in adopted.notes)
     else:
         assert not [note for note in adopted.notes if "finite" in note]

@@ -8,7 +8,9 @@ import socket
 import ssl
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -113,10 +115,11 @@ def test_a_hub_that_cannot_be_reached(hub: StandIn, fetched: Fetched, monkeypatc
         fetched(NAME)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl, which makes a certificate")
-def test_a_certificate_that_nobody_signed(
-    hub: StandIn, fetched: Fetched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for `localhost` that nobody signed, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl, which makes a certificate")
     key, signed = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         [
@@ -126,8 +129,14 @@ def test_a_certificate_that_nobody_signed(
         check=True,
         capture_output=True,
     )
+    return signed, key
+
+
+def test_a_certificate_that_nobody_signed(
+    hub: StandIn, fetched: Fetched, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(signed, key)
+    context.load_cert_chain(*certificate)
     with socket.create_server(("localhost", 0)) as listening:
 
         def serve() -> None:
@@ -148,6 +157,93 @@ def test_a_hub_that_says_nothing(hub: StandIn, fetched: Fetched, monkeypatch: py
     with pytest.raises(InputError, match=r"^cannot reach 127\.0\.0\.1:\d+: it did not answer within 0\.2 s"):
         fetched(NAME)
     done.set()
+
+
+class Dripping(Protocol):
+    def __call__(self, begin: bytes, part: bytes, context: ssl.SSLContext | None = None) -> int: ...
+
+
+@pytest.fixture
+def dripping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Dripping]:
+    """Starts a server that sends a beginning and then a part now and then, whatever is asked; gives its port.
+
+    Each part comes in time for a socket's own limit, and after some hundred of them the server ends, so that a client
+    that waits for ever fails a test rather than hanging it.
+    """
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.3)
+    done = threading.Event()
+    with contextlib.ExitStack() as stack:
+
+        def start(begin: bytes, part: bytes, context: ssl.SSLContext | None = None) -> int:
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            if context is not None:
+                listening = stack.enter_context(context.wrap_socket(listening, server_side=True))
+
+            def serve() -> None:
+                with contextlib.suppress(OSError):
+                    while True:
+                        with listening.accept()[0] as connection, contextlib.suppress(OSError):
+                            connection.sendall(begin)
+                            for _ in range(300):
+                                if done.wait(0.02):
+                                    return
+                                connection.sendall(part)
+
+            threading.Thread(target=serve, daemon=True).start()
+            return int(listening.getsockname()[1])
+
+        yield start
+        done.set()
+
+
+TOO_SLOW = r"^cannot reach .*: fewer than 20 KiB came in 0\.3 s; with --offline"
+
+
+def test_a_handshake_that_comes_byte_by_byte(
+    dripping: Dripping, hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03"  # of 16 KiB, which begins as a ServerHello does
+    monkeypatch.setenv("HF_ENDPOINT", f"https://127.0.0.1:{dripping(record, bytes(1))}")
+    with pytest.raises(InputError, match=TOO_SLOW):
+        fetched(NAME)
+
+
+def test_answers_over_tls(dripping: Dripping, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One comes at once, and one byte by byte."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    trusting = ssl.create_default_context(cafile=str(certificate[0]))
+    monkeypatch.setattr(remote, "_certificates", lambda: trusting)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: "
+    fast, slow = (dripping(head + rest, b" ", context) for rest in (b"4\r\n\r\n[12]", b"1000000\r\n\r\n"))
+    assert remote.Hub(f"https://localhost:{fast}", None).json("api") == ([12], None)
+    with pytest.raises(remote.BrokenOffError, match=r"^fewer than 20 KiB came in 0\.3 s$"):
+        remote.Hub(f"https://localhost:{slow}", None).json("api")
+
+
+def test_a_proxy_that_answers_byte_by_byte(
+    dripping: Dripping, hub: StandIn, fetched: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = dripping(b"HTTP/1.1 200 Connection established\r\nX-Long: ", b"x")
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
+    with pytest.raises(InputError, match=TOO_SLOW):
+        fetched(NAME)
+
+
+def test_a_connection_after_the_time_is_up_is_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a redirect, which came at the last moment: nothing would end it any more."""
+    monkeypatch.setattr(remote, "PATIENCE_S", 0.05)
+    first, second = socket.socketpair(), socket.socketpair()
+    with contextlib.ExitStack() as stack, remote._Watch() as watch:
+        for end in (*first, *second):
+            stack.enter_context(end).settimeout(5)
+        for end in (first[0], second[0]):
+            watch.follow(end)
+            assert end.recv(1) == b""
 
 
 @pytest.mark.parametrize("where", ["head", "continue", "body", "chunks"])

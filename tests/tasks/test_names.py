@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import StoreError
 from bench.plugins import catalog
-from bench.tasks import adopt, names
+from bench.tasks import adopt, names, project
 from bench.tasks.adopt import Adopted
 
 
@@ -59,6 +60,37 @@ def test_two_models_of_one_name_are_told_apart_by_their_folders() -> None:
         "results named model in results are of another file; those of large/model.onnx are named large_model"
     ]
     assert [catalog.task(name).outputs[0].shape for name in ("model", "large_model")] == [("N", 4), ("N", 8)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "glob"),
+    [
+        ("model/*", "b_model/*"),
+        ("b_model/*", "b_model/*"),
+        ("model", "b_model"),
+        ("model@tokens=16/*/b1t1", "b_model@tokens=16/*/b1t1"),
+        ("model~generate@new=8,prompt=16/*", "b_model~generate@new=8,prompt=16/*"),
+        ("model/onnx/native/raw/onnxruntime/cpu/b1t1", "b_model/onnx/native/raw/onnxruntime/cpu/b1t1"),
+        ("onnx/native/*", "b_model/onnx/native/*"),
+        ("models/*", "b_model/models/*"),
+        ("*/b1t1", "b_model/*/b1t1"),
+    ],
+)
+def test_a_pattern_may_call_a_model_as_its_file_is_called(pattern: str, glob: str) -> None:
+    measured(save("a/model.onnx", 2))
+    adopted = measured(save("b/model.onnx", 3))
+    assert adopted.name == "b_model"
+    assert adopted.glob(pattern) == glob
+
+
+def test_a_pattern_may_call_a_file_by_what_a_name_of_a_task_cannot_hold() -> None:
+    adopted = measured(save("a/my model.onnx"))
+    assert adopted.name == "my_model"
+    assert [adopted.glob(pattern) for pattern in ("my model/*", "my_model/*", "*")] == [
+        *("my_model/*", "my_model/*", "my_model/*")
+    ]
+    taken = measured(save("a/toy.onnx"))
+    assert (taken.name, taken.glob("toy/*")) == ("toy_own", "toy_own/*"), "the toy is a model of this package"
 
 
 def test_each_keeps_its_name_in_later_runs_whatever_their_order() -> None:
@@ -199,3 +231,110 @@ def test_a_folder_that_cannot_be_written() -> None:
     Path("results").write_text("no folder")
     with pytest.raises(StoreError, match="cannot write to results: File exists"):
         measured(save("model.onnx"))
+
+
+def git(folder: Path, *arguments: str) -> None:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True)
+
+
+def checkout(folder: str, origin: str | None, *widths: int, tracked: bool = True) -> list[Path]:
+    """A checkout with models in `export/0`, `export/1` and so on; paths of the models."""
+    paths = [save(f"{folder}/export/{number}/model.onnx", width) for number, width in enumerate(widths)]
+    git(Path(folder), "init", "--quiet")
+    if origin is not None:
+        git(Path(folder), "remote", "add", "origin", origin)
+    if tracked:
+        git(Path(folder), "add", "--all")
+    return paths
+
+
+NEEDS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+@NEEDS_GIT
+def test_a_model_that_was_trained_anew_keeps_its_name_in_a_fresh_checkout(tmp_path: Path) -> None:
+    """As on a CI machine, where each job has a folder of its own, and the results lie elsewhere."""
+    results = tmp_path / "kept"
+    secret = "https://robot:secret@example.org/team/net.git"
+    before = [measured(path, results).name for path in checkout("job-1/net", secret, 2, 3)]
+    assert before == ["model", "1_model"]
+    again = [measured(path, results) for path in checkout("job-2/other", "git@example.org:team/net", 4, 5)]
+    assert [each.name for each in again] == before
+    assert told(again[1]) == [
+        f"the results named 1_model in {results} are of this file in another checkout of its project; they go on"
+    ]
+    assert [measured(Path(f"job-2/other/export/{number}/model.onnx"), results).name for number in (0, 1)] == before
+    noted = (results / names.FILE).read_text()
+    assert [text for text in ("secret", "example", "export", "job") if text in noted] == []
+
+
+@NEEDS_GIT
+@pytest.mark.parametrize(
+    ("origins", "tracked"),
+    [
+        (("https://example.org/team/net", "https://example.org/team/other"), True),
+        (("https://example.org/team/net", "https://example.com/team/net"), True),
+        (("../net", "../net"), True),
+        ((None, None), True),
+        (("https://example.org/team/net",) * 2, False),
+    ],
+    ids=["other project", "other host", "a path from here", "no origin", "not tracked"],
+)
+def test_files_that_may_be_of_other_projects_have_names_of_their_own(
+    origins: tuple[str | None, str | None], tracked: bool, tmp_path: Path
+) -> None:
+    for number, (origin, name) in enumerate(zip(origins, ("model", "0_model"), strict=True)):
+        (path,) = checkout(f"job-{number}/net", origin, 2 + number, tracked=tracked)
+        assert measured(path, tmp_path / "kept").name == name
+
+
+@NEEDS_GIT
+def test_a_repository_runs_no_program_of_its_own(tmp_path: Path) -> None:
+    """As git runs its monitor of the work tree, which the repository names, for every command that reads the index."""
+    (path,) = checkout("net", "https://example.org/team/net", 2)
+    monitor = Path("net/monitor")
+    monitor.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    monitor.chmod(0o755)
+    git(Path("net"), "config", "core.fsmonitor", "./monitor")
+    assert project.place_in_project(path) == "example.org/team/net:export/0/model.onnx"
+    assert not (tmp_path / "ran").exists()
+    git(Path("net"), "ls-files")
+    assert (tmp_path / "ran").exists(), "the monitor works"
+
+
+@NEEDS_GIT
+def test_a_folder_belongs_to_its_project_too(tmp_path: Path) -> None:
+    toy = catalog.task("toy").folder
+    for number in (1, 2):
+        Path(f"job-{number}/net/mine").mkdir(parents=True)
+        for file in ("task.py", "weights.json"):
+            Path(f"job-{number}/net/mine", file).write_bytes((toy / file).read_bytes())
+        git(Path(f"job-{number}/net"), "init", "--quiet")
+        git(Path(f"job-{number}/net"), "remote", "add", "origin", "ssh://git@example.org:22/team/net.git/")
+        git(Path(f"job-{number}/net"), "add", "--all")
+    assert [measured(Path(f"job-{number}/net/mine"), tmp_path / "kept").name for number in (1, 2)] == ["mine"] * 2
+
+
+def test_without_git_files_are_told_apart_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert project.place_in_project(save("a/model.onnx")) is None
+    assert measured(Path("a/model.onnx")).name == "model"
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("https://example.org/team/net.git", "example.org/team/net"),
+        ("https://user:secret@Example.org:8443/team/net/", "example.org/team/net"),
+        ("git@example.org:team/net.git", "example.org/team/net"),
+        ("ssh://git@example.org:22/team/net.git/", "example.org/team/net"),
+        ("file:///srv/git/net.git", "/srv/git/net"),
+        ("/srv/git/net.git", "/srv/git/net"),
+        ("../net", None),
+        ("https://[::1/net", None),
+        ("", None),
+    ],
+)
+def test_addresses_of_one_repository_are_alike(address: str, origin: str | None) -> None:
+    assert project._origin(address) == origin

@@ -21,22 +21,29 @@ def widen_ports(model: onnx.ModelProto) -> list[str]:
     """
     graph, notes = model.graph, []
     names = _free_names(graph)
-    made = {name for node in graph.node for name in node.output}
+    narrow = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
+    """Names of values that a Cast can follow; an input that is an output at once is given as it is fed."""
     before, after = [], []
+    fed: dict[str, int] = {}
     for value in fed_inputs(graph):
         if (wide := _wider(value)) is not None:
             tensor, inner = value.type.tensor_type, next(names)
             _rename(graph, {value.name: inner})
             before.append(onnx.helper.make_node("Cast", [value.name], [inner], inner, to=tensor.elem_type))
             notes.append(f"input {value.name!r} is {type_name(tensor.elem_type)}: it is fed as {type_name(wide)}, cast")
-            tensor.elem_type = wide
+            tensor.elem_type = fed[value.name] = wide
     for value in graph.output:
-        if (wide := _wider(value)) is not None and value.name in made:
-            tensor, inner = value.type.tensor_type, next(names)
+        tensor = value.type.tensor_type
+        if (wide := fed.get(value.name, _wider(value))) is None:
+            continue
+        if value.name in narrow:
+            narrow.discard(value.name)  # it may be listed again
+            inner = next(names)
             _rename(graph, {value.name: inner})
+            _rename_stored(graph, value.name, inner)
             after.append(onnx.helper.make_node("Cast", [inner], [value.name], inner, to=wide))
-            notes.append(f"output {value.name!r} is {type_name(tensor.elem_type)}: it is given as {type_name(wide)}")
-            tensor.elem_type = wide
+        notes.append(f"output {value.name!r} is {type_name(tensor.elem_type)}: it is given as {type_name(wide)}")
+        tensor.elem_type = wide
     if notes:
         ports = {value.name for value in (*graph.input, *graph.output)}
         replace_all(graph.value_info, [value for value in graph.value_info if value.name not in ports])
@@ -65,6 +72,13 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename(inner, names)
             for value in inner.output:
                 value.name = names.get(value.name, value.name)
+
+
+def _rename_stored(graph: onnx.GraphProto, name: str, other: str) -> None:
+    """Rename a weight, and the input whose default it is."""
+    for value in (*graph.initializer, *graph.input):
+        if value.name == name:
+            value.name = other
 
 
 def _free_names(graph: onnx.GraphProto) -> Iterator[str]:

@@ -40,8 +40,8 @@ class Format:
             without pickles, or not at all.
         mentions: names of further files that a model's file says it needs, from its folder on. It runs in the process
             of the command, so it must not parse the file.
-        careful: whether `examine` can do without what may have ended its process, where `Asked.crashed` says that it
-            was ended.
+        num_cautions: how many times more `examine` can be asked where its process was ended, each time doing without
+            more of what may have ended it, see `Asked.crashed`.
     """
 
     described: str
@@ -52,7 +52,7 @@ class Format:
     refusal: Callable[[Path], str | None] = lambda _: None
     parts: Callable[[str, Collection[str], bool], Sequence[str]] = lambda name, _, __: [name]
     mentions: Callable[[Path], Collection[str]] = lambda _: ()
-    careful: bool = False
+    num_cautions: int = 0
 
     def matches(self, path: Path) -> bool:
         """Whether a file has the name, or a folder has the marker, of a model of this format."""

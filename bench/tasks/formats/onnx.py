@@ -63,7 +63,7 @@ def mentions(path: Path) -> set[str]:
     return found
 
 
-FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, careful=True)
+FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, num_cautions=2)
 AS_IS = "as_is"
 MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, drop_stale))
 """Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""
@@ -90,8 +90,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """Embed the external data of the file, and run it to learn the sizes and outputs that it leaves open.
 
     A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. One
-    that ONNX Runtime's own optimizations break is run without them, and the task says so. A model that does not run
-    here is taken as it states itself, with a note: another runtime may run it.
+    that fails with ONNX Runtime's optimizations on is tried with them off, and the task says what came of it. A model
+    that does not run here, or that ended the process both ways, is taken as it states itself, with a note: another
+    runtime may run it.
 
     Raises:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's, or
@@ -102,14 +103,16 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         model = folder / OnnxTask.weights
         foreign.write(path, model)
     notes = list(told["rewritten"])
-    session = asked.crashed or _opened(model)
+    session = asked.crashed[0] if asked.crashed else _opened(model)
     if isinstance(session, str) and not asked.crashed and (mended := _mended(model, folder)):
         notes.append(f"ONNX Runtime refuses the file as it is ({session}); measured is a mended copy: {mended}")
         session, told = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
     weights = folder / OnnxTask.weights if mended else model
-    refused = session if isinstance(session, str) else None
-    if refused:
-        session = _opened(weights, optimized=False)
+    failed: str | None = None
+    """What was seen with ONNX Runtime's optimizations on, where the model was not run so."""
+    if isinstance(session, str):
+        failed = f"the process that examined the file was {session}" if asked.crashed else f"it is refused ({session})"
+        session = asked.crashed[1] if len(asked.crashed) > 1 else _opened(weights, optimized=False)
     inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
     given = sizes.given_sizes(inputs, asked)
     likely = sizes.chosen(inputs, given, asked)
@@ -123,6 +126,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     fitting_sizes = [proposal.sizes for proposal in proposed] or [likely.values]
     first = [{**each, **choose(known, given, each, strict=asked.arrays is None).values} for each in fitting_sizes]
     chosen: Mapping[str, int] = first[0]
+    has_run = False
     trying = _Trying(
         inputs=inputs,
         stated=outputs,
@@ -134,14 +138,14 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     )
     try:
         if isinstance(session, str):
-            raise sizes.NothingRunsError(_not_opened(session, stored.model))
+            raise sizes.NothingRunsError(_not_opened(session, stored.model, failed, asked))
         try:
             tried = trying.sizes_of(session)
         except sizes.NothingRunsError as error:
-            if refused or (plain := trying.without_optimizations(weights)) is None:
+            if failed or (plain := trying.without_optimizations(weights)) is None:
                 raise
-            (session, tried), refused = plain, str(error)
-        chosen, outputs = tried.sizes, tried.outputs
+            (session, tried), failed = plain, str(error)
+        chosen, outputs, has_run = tried.sizes, tried.outputs, True
         notes += tried.doubts
         stated = {value.name for value in lazy.read(path).model.graph.output}  # the others are ours
         if wrong := _wrongly_stated(stored, [spec for spec in tried.seen if spec.name in stated]):
@@ -157,12 +161,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     attributes: dict[str, Any] = {"domains": limits} if limits else {}
     if mended:
         attributes["sources"] = ("onnx", AS_IS)
-    if refused and not isinstance(session, str):
+    if failed and not isinstance(session, str):
         attributes["unoptimized"] = True
-        notes.append(
-            f"the graph optimizations of ONNX Runtime {runtime_version()} break the model ({refused}), which it opens "
-            "without them: it is measured so, too, and outputs are held against those"
-        )
+        seen = "it opened and ran" if has_run else "it opened"
+        notes.append(f"{_optimizations_on(failed)}; with them off, {seen}: it is measured like that, too")
     run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, asked)
     found = interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
     return found.telling(training.of_onnx(stored.model))
@@ -201,10 +203,25 @@ def _mended(model: Path, folder: Path) -> str | None:
     return None
 
 
-def _not_opened(refusal: str, model: onnx.ModelProto) -> str:
-    """Why ONNX Runtime opens a model neither with its optimizations nor without, for the user."""
+def _optimizations_on(failed: str) -> str:
+    """What was seen with ONNX Runtime's optimizations on, for the user: no more, for other causes are possible."""
+    return f"with the graph optimizations of ONNX Runtime {runtime_version()} on, {failed}"
+
+
+def _not_opened(refusal: str, model: onnx.ModelProto, failed: str | None, asked: Asked) -> str:
+    """Why ONNX Runtime has no session of a model, for the user.
+
+    Args:
+        refusal: what it says with its optimizations off, or how the process ended.
+        model: the model.
+        failed: what was seen with them on.
+        asked: tells whether processes ended.
+    """
     why = too_new(model) or narrow_types(model)
-    return f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
+    told = f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
+    if not asked.crashed or failed is None:
+        return told
+    return f"{_optimizations_on(failed)}; with them off, {f'it was {refusal}' if len(asked.crashed) > 1 else told}"
 
 
 def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Container[str]) -> None:

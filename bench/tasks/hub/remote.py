@@ -207,13 +207,12 @@ class _Watch(contextlib.AbstractContextManager["_Watch"]):
     """Ends a connection over which too little comes, for a socket's own limit begins anew with each byte.
 
     Attributes:
-        sock: the socket of the connection, once there is one.
         num_bytes: bytes of the body that have come.
     """
 
     def __init__(self) -> None:
-        self.sock: socket.socket | None = None
         self.num_bytes = 0
+        self._sock: socket.socket | None = None
         self._is_slow = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -222,6 +221,19 @@ class _Watch(contextlib.AbstractContextManager["_Watch"]):
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        if self._sock is not None:
+            self._sock.close()
+
+    def follow(self, sock: socket.socket) -> None:
+        """Watch a connection from now on, and no longer the one before; one that comes too late is ended at once.
+
+        A duplicate is kept, for TLS takes the socket over, and its handshake is to be watched, too.
+        """
+        before, self._sock = self._sock, sock.dup()
+        if before is not None:
+            before.close()
+        if self._is_slow:
+            self._end()
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
@@ -243,12 +255,17 @@ class _Watch(contextlib.AbstractContextManager["_Watch"]):
     def _run(self) -> None:
         before = 0
         while not self._over.wait(PATIENCE_S):
-            if self.num_bytes - before < LEAST_BYTES and self.sock is not None:
+            if self.num_bytes - before < LEAST_BYTES and self._sock is not None:
                 self._is_slow = True
-                with contextlib.suppress(OSError):  # it has ended by itself
-                    self.sock.shutdown(socket.SHUT_RDWR)
+                self._end()
                 return
             before = self.num_bytes
+
+    def _end(self) -> None:
+        """End the connection, for whoever waits for its next bytes."""
+        with contextlib.suppress(OSError):  # it has ended by itself
+            if self._sock is not None:
+                self._sock.shutdown(socket.SHUT_RDWR)
 
 
 class _Http(urllib.request.HTTPHandler):
@@ -276,12 +293,18 @@ def _certificates() -> ssl.SSLContext:
 
 
 def _watched(kind: type[http.client.HTTPConnection], watch: _Watch) -> type[http.client.HTTPConnection]:
-    """A kind of connection that tells a watch its socket."""
+    """A kind of connection that tells a watch its socket: before a proxy answers, and before TLS begins."""
 
     class Watched(kind):  # type: ignore[misc, valid-type]
-        def connect(self) -> None:
-            super().connect()
-            watch.sock = self.sock
+        @property
+        def sock(self) -> socket.socket | None:
+            return self._sock
+
+        @sock.setter
+        def sock(self, sock: socket.socket | None) -> None:
+            self._sock = sock
+            if sock is not None and not isinstance(sock, ssl.SSLSocket):  # TLS is over a socket that it follows
+                watch.follow(sock)
 
     return Watched
 
