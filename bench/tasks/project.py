@@ -15,6 +15,9 @@ from urllib.parse import urlsplit
 SCP = re.compile(r"(?:[^/@:]+@)?([^/@:]+):(.+)")
 """An address as scp has it, such as `git@example.org:team/net.git`."""
 
+TIMEOUT_S = 10
+"""In which git has answered, or the file belongs to no project."""
+
 
 def place_in_project(path: Path) -> str | None:
     """Where the project comes from, and the path of one of its files or folders from its top on.
@@ -56,7 +59,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     """
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", "--literal-pathspecs", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    except OSError:
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return None
     return None if done.returncode else os.fsdecode(done.stdout).rstrip("\n")
