@@ -44,7 +44,7 @@ class Exports:
         if self._works.get((cell.task, cell.source, cell.exporter), True):
             return None
         format_ = catalog.exporter(cell.exporter).format(cell.source)
-        for (task, source, exporter), works in self._works.items():
+        for (task, source, exporter), works in sorted(self._works.items()):  # as they are listed, not as they ended
             if (task, source) != (cell.task, cell.source) or not works:
                 continue
             if catalog.exporter(exporter).format(source) == format_:
