@@ -36,6 +36,8 @@ import sweeps
 from corpus_models import Entry
 
 from bench.api.cell import Cell
+from bench.decisions.answer import of_run
+from bench.decisions.standing import KEEP, NONE, WINNER
 from bench.plugins import catalog
 from bench.records import folder
 from bench.records.ranking import is_ranked
@@ -79,6 +81,7 @@ class Outcome:
         rows: numbers of rows by status.
         reasons: the reasons of failed rows, the most frequent first.
         decision: the fastest right row's name and verdict; empty without one.
+        outcome: what `bench run` says to ship: `winner`, `keep` or `none`; empty without a row.
         run_s: how long `bench run --model` took.
         run_error: the last line that it printed where it failed, "traceback", or "hang" where it took longer than
             allowed.
@@ -96,6 +99,7 @@ class Outcome:
     run_error: str
     profile_s: float
     profile_error: str
+    outcome: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -182,6 +186,7 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
     run_s, run_error = timed([str(sweeps.BENCH), *table], environment, limit_s, log)
     profile_s, profile_error = timed([str(sweeps.BENCH), "profile", *about], environment, limit_s, log)
     files = [entry.path] if entry.path.is_file() else [file for file in entry.path.rglob("*") if file.is_file()]
+    stored = folder.read(results) if any(results.glob("*/*.jsonl")) else None
     found = Outcome(
         name=entry.name,
         domain=entry.domain,
@@ -191,7 +196,8 @@ def outcome(entry: Entry, place: Path, *, budget: str, limit_s: float) -> Outcom
         run_error=run_error.replace(str(entry.path), entry.path.name),
         profile_s=profile_s,
         profile_error=profile_error.replace(str(entry.path), entry.path.name),
-        **summary(folder.read(results).rows if any(results.glob("*/*.jsonl")) else []),
+        outcome=decided(stored) if stored else "",
+        **summary(stored.rows if stored else []),
     )
     over.write_text(json.dumps(dataclasses.asdict(found)))
     return found
@@ -225,6 +231,12 @@ def timed(command: Sequence[str], environment: Mapping[str, str], limit_s: float
     if "Traceback (most recent call last)" in errors and str(ALONE) not in command:
         return taken_s, "traceback"
     return taken_s, (errors.strip().splitlines() or ["no message"])[-1] if process.returncode != 0 else ""
+
+
+def decided(stored: folder.Results) -> str:
+    """The outcome of the results of one model, as `bench run` tells it: `winner`, `keep` or `none`."""
+    found = of_run(stored, stored.rows[0].task)
+    return NONE if found is None or found.choice.lacking is not None else found.choice.outcome
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -293,14 +305,19 @@ def table(found: Sequence[Outcome], counted: Mapping[str, tuple[Costs, Costs]]) 
 
 
 def summary_line(found: Sequence[Outcome]) -> str:
-    """How many files there are, and how many of them are good."""
+    """How many files there are, how many of them are good, how long a table takes, and how many end in a decision."""
     running = [one for one in found if not one.alone]
     good = sum(one.is_good for one in running)
     wall_s = statistics.median([one.run_s for one in running] or [0.0])
+    outcomes = collections.Counter(one.outcome for one in running)
+    counts = [f"{outcomes[name]} {name}" for name in (WINNER, KEEP, NONE)]
+    counts += [f"{outcomes['']} without an outcome"] if outcomes[""] else []
+    shipped = outcomes[WINNER] + outcomes[KEEP]
     return (
         f"{len(found)} files, {sum(one.mib > 1 for one in found)} above 1 MiB. {len(running)} run in their own "
         f"runtime; {good} of these ({good / max(len(running), 1):.1%}) get a table and a profile. A table takes "
-        f"{wall_s:.0f} s (median)."
+        f"{wall_s:.0f} s (median). {shipped} ({shipped / max(len(running), 1):.1%}) end in a decision: "
+        f"{', '.join(counts)}."
     )
 
 
@@ -332,7 +349,7 @@ def main() -> None:
     for entry in entries(place, arguments.only):
         one = outcome(entry, place, budget=arguments.budget, limit_s=arguments.limit)
         found.append(one)
-        what = f"{one.decision}  {one.reason}"
+        what = f"{one.outcome or 'no outcome'}  {one.decision}  {one.reason}"
         print(f"{'good' if one.is_good else 'BAD '} {one.name}  {one.rows}  {one.run_s:.0f} s  {what}", flush=True)
         if entry.name in TWICE:
             counted[entry.name] = costs_twice(entry)

@@ -18,6 +18,10 @@ FULL_DISK = (
 )
 MOST_CHARACTERS = 4000
 """A longer message is cut before it is searched."""
+LONGEST = 300
+"""Most characters of an error's text that a child process passes to its parent."""
+CUT = " ... "
+"""Stands for the middle of a text that is cut short."""
 PLACE = (
     r"(?<![\w.+\\/'\"`-])(?!//)(?:[A-Za-z]:)?"
     r"[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):[1-9]\d*"
@@ -47,6 +51,17 @@ def is_full_disk(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of at most `longest` characters, without its middle where it has more.
+
+    An error that quotes another, or a whole configuration, begins with what failed and ends with what went wrong.
+    """
+    if len(text) <= longest:
+        return text
+    end = (longest - len(CUT)) // 2
+    return f"{text[: longest - len(CUT) - end]}{CUT}{text[-end:]}"
 
 
 def without_places(text: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.cli.keeping import KeepingStore
     from bench.measure.goal import Goal
     from bench.pipeline.fleet.place import Machine
-    from bench.pipeline.sweep import Options
+    from bench.pipeline.sweep import Options, Sweep
     from bench.records.folder import Results
     from bench.records.rows import Row
 
@@ -94,7 +94,7 @@ def run(
     from bench.measure.goal import Goal
     from bench.measure.limits import Limits
     from bench.measure.questions import Aims
-    from bench.pipeline import sizing, sweeps
+    from bench.pipeline import replaced, sizing, sweeps
     from bench.pipeline.sweep import Options, Sweep
     from bench.plugins import catalog
     from bench.records import folder
@@ -161,14 +161,15 @@ def run(
         with waiting.reporting("reading all results of this machine", options.say):
             return folder.stored(store, margin=goal.aims.margin)
 
-    def told_of(store: KeepingStore, left_out: Sequence[Cell]) -> bool:
+    def told_of(store: KeepingStore, ran: Sweep) -> bool:
         """Print what is stored of the cells; returns whether that is what was asked for."""
         found = everything(store)
         options.say_notes(filter(None, [told(found.damages)]))
-        shown = found.of(cells)
+        shown = found.of([ran.exports.replaced.get(cell, cell) for cell in cells])
         if versions or python:  # whose cells are beside a baseline that nobody named
             shown = [*found.of(found.baselines_of(shown)), *shown]
-        is_measured = tell(found, shown, sizes, late=_late(left_out, shown, len(cells)))
+        late = [*replaced.told(ran.exports.replaced), *_late(ran.left_out, shown, len(cells))]
+        is_measured = tell(found, shown, sizes, late=late)
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
 
     if FLEET in ctx.meta:
@@ -184,7 +185,7 @@ def run(
             with stopping.last_words():
                 _tell_standing(stored(store).of(cells), len(cells))
             raise
-        stores = [(store, sweep_here.left_out)]
+        stores = [(store, sweep_here)]
     if sum(told_of(*each) for each in stores) < len(stores):
         raise typer.Exit(1)
 
@@ -194,8 +195,8 @@ def _on_fleet(
     cells: Sequence[Cell],
     settings: Options,
     store: Callable[[str], KeepingStore],
-) -> list[tuple[KeepingStore, list[Cell]]]:
-    """Run a sweep on each kind of machine of a fleet; returns the store of each kind, and its `Sweep.left_out`."""
+) -> list[tuple[KeepingStore, Sweep]]:
+    """Run a sweep on each kind of machine of a fleet; returns the store of each kind, and its sweep."""
     from bench.cli import progress
     from bench.pipeline.fleet import driver
     from bench.report.terminal import Console
@@ -203,7 +204,7 @@ def _on_fleet(
     address, machines = fleet
     stores = {kind: store(kind) for kind in driver.by_kind(machines)}
     console = Console(stderr=True)
-    left_out = driver.run(
+    ran = driver.run(
         address,
         machines,
         cells,
@@ -212,7 +213,7 @@ def _on_fleet(
         lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
         options.say,
     )
-    return [(stores[kind], left_out[kind]) for kind in stores]
+    return [(stores[kind], ran[kind]) for kind in stores]
 
 
 def _tell_standing(shown: Sequence[Row], total: int) -> None:

@@ -15,7 +15,7 @@ import traceback
 
 from bench.api import contained
 from bench.api.errors import BenchError, RefusedError
-from bench.api.messages import FULL_DISK, is_full_disk, without_places
+from bench.api.messages import FULL_DISK, LONGEST, MOST_CHARACTERS, is_full_disk, shortened, without_places
 from bench.measure.confine import confine
 from bench.measure.session import Worker
 
@@ -37,12 +37,15 @@ def answer(worker: Worker, line: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
+    """The kind and the text of an error; the middle of a long text is left out, for its end says what went wrong."""
     if is_full_disk(error):
         return FULL_DISK
     is_told = isinstance(error, Exception)
-    text = " ".join(without_places(COLOURS.sub("", str(error) if is_told else contained.told(error))).split())
-    text = text if len(text) <= 300 else text[:297] + "..."
-    return text if isinstance(error, BenchError) or not is_told else f"{type(error).__name__}: {text}"
+    text = shortened(COLOURS.sub("", str(error) if is_told else contained.told(error)), MOST_CHARACTERS)
+    text = shortened(" ".join(without_places(text).split()), LONGEST)
+    if isinstance(error, BenchError) or not is_told:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def main() -> None:

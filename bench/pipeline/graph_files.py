@@ -78,7 +78,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
                     path=artifact.path, model=path, exporter=cell.exporter, shapes=tried, dims={}, notes=notes
                 )
         except BenchError as error:
-            reason = str(error)
+            reason = str(error).removeprefix(f"{cell.exporter}: ")
         reasons.append(f"{cell.exporter}: {reason}")
     name = None if path.is_dir() and (path / "task.py").is_file() else formats.format_of(path)
     if name is not None and hasattr(formats.module_of(name), "write_graph"):

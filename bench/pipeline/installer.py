@@ -22,6 +22,7 @@ from pathlib import Path
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
+from bench.api.messages import LONGEST, shortened
 from bench.measure import kept
 
 PIP = (sys.executable, "-I", "-m", "pip")
@@ -217,4 +218,4 @@ def reason_of(output: str) -> str:
             break
     text = ": ".join(told or output.strip().splitlines()[-1:]) or "it said nothing"
     text = HOST.sub(r"\1://...", RETRIED.sub("the package index cannot be reached", text))
-    return text if len(text) <= 300 else text[:297] + "..."
+    return shortened(text, LONGEST)

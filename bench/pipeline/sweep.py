@@ -27,6 +27,7 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
+from bench.pipeline.replaced import Exports
 from bench.pipeline.time_left import LEAST_SHARE, TimeLeft
 from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
@@ -91,6 +92,7 @@ class Sweep:
 
     Attributes:
         left_out: cells for which there was no time: those that compile for long, or are expected to gain little.
+        exports: which exports work, and the cells that were measured in place of those whose export fails.
     """
 
     def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
@@ -105,7 +107,9 @@ class Sweep:
         self._contenders: set[str] = set()
         self._time_left = TimeLeft(options.ends_s, options.goal.budget_s)
         self._expected: Expected
+        self._cells: set[Cell] = set()
         self.left_out: list[Cell] = []
+        self.exports = Exports()
 
     def run(self, cells: Sequence[Cell]) -> None:
         """Prepare, verify and measure the cells and the baselines that they are compared with.
@@ -119,6 +123,7 @@ class Sweep:
         baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         everything = [*cells, *extra]
+        self._cells = set(cells)
         self._expected = Expected(self._store)
         is_whole = self._options.whole_split
         waves = [sweeps.Wave(everything)] if is_whole else self._waves(everything)
@@ -139,17 +144,17 @@ class Sweep:
                 self.left_out += spare
                 if not is_whole:
                     num_wave = len(wave) - (len(self.left_out) - before)
-                    groups, goal = self._groups(verified, set(cells)), self._goal(num_wave / len(everything))
+                    groups, goal = self._groups(verified, self._cells), self._goal(num_wave / len(everything))
                     if any(ledger.lacks(goal.min_launches) for group in groups for ledger in group.ledgers):
                         self._time(groups, goal)
                     num_begun += num_wave
                     self._observer.standing(num_begun, len(everything))
             if is_whole:
-                self._measure(self._groups(verified, set(cells)))
+                self._measure(self._groups(verified, self._cells))
                 return
-            groups = self._groups(verified, set(cells))
+            groups = self._groups(verified, self._cells)
             verified = self._verify_contenders(groups, verified)
-            groups = self._groups(verified, set(cells))
+            groups = self._groups(verified, self._cells)
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
@@ -220,11 +225,16 @@ class Sweep:
         return [chosen] if chosen is not None and chosen.group == request else sweeps.baselines(*request)
 
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
-        """Cells whose artifacts could be made; the failures of the other cells are stored."""
+        """Cells whose artifacts could be made, or others in their place; the failures of all others are stored."""
         self._observer.stage("prepare", len(cells))
         found: dict[Cell, Prepared] = {}
+        failed: list[tuple[Begun, Failure]] = []
 
         def told(begun: Begun) -> None:
+            self.exports.note(begun.cell, begun.outcome)
+            if isinstance(begun.outcome, Failure) and begun.outcome.stage != "skip":
+                failed.append((begun, begun.outcome))
+                return
             record = self._open_record(begun.header)
             if isinstance(begun.outcome, Failure):
                 self._stopped(record, begun.outcome)
@@ -233,7 +243,14 @@ class Sweep:
                 self._observer.cell(begun.cell, "prepared")
 
         self._place.prepare(cells, self._limits, told)
-        return [found[cell] for cell in cells if cell in found]
+        others: dict[Cell, None] = {}
+        for begun, failure in failed:
+            if (other := self.exports.in_place_of(begun.cell, self._cells)) is not None:
+                others[other] = None
+            else:
+                self._stopped(self._open_record(begun.header), failure)
+        self._cells.update(others)
+        return [found[cell] for cell in cells if cell in found] + (self._prepare(list(others)) if others else [])
 
     def _verify(self, cells: Sequence[Prepared], until: Until | None) -> list[Verified]:
         """Cells that run; the quality of each is stored, as judged against the present reference."""

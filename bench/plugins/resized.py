@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from bench.api import Samples, Task
+from bench.api import Samples, Task, lengths
 from bench.api.arrays import repeated
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
@@ -42,9 +42,13 @@ class Resized(ByFidelity):
     """Sizes of dynamic dimensions, by name."""
 
     def samples(self, split: str) -> Samples:
-        """The task's samples (of `test` the first), cut or repeated along the dimensions with another size."""
+        """The task's samples (of `test` the first), cut or repeated along the dimensions with another size.
+
+        Lengths of what is cut are cut, too.
+        """
         number = NUM_SAMPLES if split == "test" else None
         samples = super().samples(split)  # type: ignore[safe-super]  # the class of the task comes next
+        most = lengths.domains(self.inputs, {**getattr(self, "sizes", {}), **self.at})
         inputs = {}
         for spec in self.inputs:
             array = samples.inputs[spec.name][:number]
@@ -52,7 +56,7 @@ class Resized(ByFidelity):
             for axis, dim in enumerate(spec.shape, start=first):
                 if dim in self.at:
                     array = repeated(array, self.at[str(dim)], axis)
-            inputs[spec.name] = array
+            inputs[spec.name] = array.clip(max=most[spec.name][1]) if spec.name in most else array
         return Samples(inputs=inputs, targets=None, names=samples.names[:number])
 
 

@@ -6,12 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from bench.api.errors import BenchError, InputError
-from bench.api.messages import MOST_CHARACTERS, without_places
-
-LONGEST = 300
-"""Most characters of a message about a model: a child process passes no more of an error to its parent."""
-CUT = " ... "
-"""Stands for the middle of a text that is cut short."""
+from bench.api.messages import LONGEST, MOST_CHARACTERS, shortened, without_places
 
 
 def one_line(error: Exception, longest: int = 200) -> str:
@@ -20,15 +15,8 @@ def one_line(error: Exception, longest: int = 200) -> str:
     A text of more than `longest` characters lacks its middle: an error that quotes another, or a whole configuration,
     ends with what went wrong.
     """
-    text = " ".join(without_places(_shortened(str(error), MOST_CHARACTERS)).split())
-    return f"{type(error).__name__}: {_shortened(text, longest)}"
-
-
-def _shortened(text: str, longest: int) -> str:
-    if len(text) <= longest:
-        return text
-    end = (longest - len(CUT)) // 2
-    return f"{text[: longest - len(CUT) - end]}{CUT}{text[-end:]}"
+    text = " ".join(without_places(shortened(str(error), MOST_CHARACTERS)).split())
+    return f"{type(error).__name__}: {shortened(text, longest)}"
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.api import Arrays, TensorSpec
+from bench.api import Arrays, TensorSpec, lengths
 from bench.api.arrays import Domain, generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
@@ -235,7 +235,8 @@ def example_of(
                 f"{MOST_BYTES:,} are made up: give samples by --dataset, or its size by --shape"
             )
     generator = np.random.default_rng(seed)
+    limits = {**lengths.domains(inputs, sizes), **domains}
     return {
-        spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes), domains.get(spec.name)))
+        spec.name: np.asarray(generate(generator, spec.dtype, sized(spec.shape, sizes), limits.get(spec.name)))
         for spec in inputs
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import Arrays, Samples, cache
+from bench.api import Arrays, Samples, cache, lengths
 from bench.api.arrays import Domain, generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
@@ -101,17 +101,18 @@ class OwnTask(FidelityTask):
         """Made-up inputs of a split by name, the same each time.
 
         They resemble the example where there is one, or lie in the domain that the model tells; otherwise floats are
-        normally distributed, and integers are safe as indices.
+        normally distributed, and integers are safe as indices, or as lengths of another input.
         """
         generator = np.random.default_rng(SEEDS[split])
         example = load_arrays(self.folder / EXAMPLE) if (self.folder / EXAMPLE).is_file() else None
+        domains = {**lengths.domains(self.inputs, self.sizes), **self.domains}
         arrays = {}
         for spec in self.inputs:
             shape = (num_samples, *sized(spec.shape[1:] if self.batched else spec.shape, self.sizes))
             if example:
                 arrays[spec.name] = like(generator, example[spec.name], shape)
             else:
-                arrays[spec.name] = generate(generator, spec.dtype, shape, self.domains.get(spec.name))
+                arrays[spec.name] = generate(generator, spec.dtype, shape, domains.get(spec.name))
         return arrays
 
     def refuse_changed(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.api import files
 from bench.api.errors import InputError
+from bench.api.messages import shortened
 from bench.graphs.deferred import np
 from bench.tasks import trees, ubjson
 from bench.tasks.pretrained_folder import shown
@@ -71,7 +72,7 @@ def _stored(content: bytes) -> Object:
         is_binary = content[1:2].isalpha()
         stored = ubjson.read(content) if is_binary else json.loads(content, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"its JSON cannot be read: {' '.join(str(error).split())[:120]}") from error
+        raise InputError(f"its JSON cannot be read: {shortened(' '.join(str(error).split()), 120)}") from error
     assert isinstance(stored, dict)
     return stored
 

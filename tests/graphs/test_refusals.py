@@ -199,3 +199,8 @@ def test_operators_that_crash_onnx_are_left_out_of_functions(
     opsets = [opset, helper.make_opsetid("own", 1)]
     found = inferred(helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=8))
     assert [len(output.type.tensor_type.shape.dim) for output in found.output] == [0, 2]
+
+
+def test_a_long_message_of_onnx_keeps_its_end() -> None:
+    with pytest.raises(InputError, match=r"^onnx cannot work: x{100,} \.\.\. x{100,} in node 'a'$"), told("work"):
+        raise RuntimeError("x" * 500 + " in node 'a'")

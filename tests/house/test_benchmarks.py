@@ -230,10 +230,27 @@ def test_the_corpus_fails_below_97_percent_and_for_every_traceback_hang_and_diff
     assert corpus.judge(good, {"a": (same, same)}) == []
     assert corpus.judge(good, {"a": (same, other)}) == [f"a: {same}, not {other}"]
     assert corpus.summary_line([*good, refused, alone]).startswith("99 files, 99 above 1 MiB. 98 run in their own")
+    outcomes = [outcome_of(scripts, name, outcome=name) for name in ("winner", "winner", "keep", "none", "")]
+    said = corpus.summary_line([*outcomes, alone])
+    assert said.endswith(
+        "A table takes 40 s (median). 3 (60.0%) end in a decision: 2 winner, 1 keep, 1 none, 1 without an outcome."
+    )
+    assert "5 of these (100.0%) get a table" in said
     table = corpus.table([outcome_of(scripts, "f"), alone], {"a": (same, other)})
     assert "| f | images | 2.0 | yes | 8, 5, 2 | onnx faster | 40 | 1.0 s | a reason |" in table
     assert "| alone | images | 2.0 | no | 8, 5, 2 | onnx faster | 40 | 1.0 s | bench: no |" in table
     assert "| a | 3 | 4 | 2 | 2 |" in table
+
+
+def test_the_outcome_of_a_file_of_the_corpus_is_that_of_the_run(scripts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, stored = scripts("corpus"), SimpleNamespace(rows=[SimpleNamespace(task="mine")])
+    answers = {"winner": ("winner", None), "none": ("keep", "no cell may be lost"), "keep": ("keep", None)}
+    for outcome, (choice, lacking) in answers.items():
+        answer = SimpleNamespace(choice=SimpleNamespace(outcome=choice, lacking=lacking))
+        monkeypatch.setattr(corpus, "of_run", lambda results, task, answer=answer: answer if task == "mine" else None)
+        assert corpus.decided(stored) == outcome
+    monkeypatch.setattr(corpus, "of_run", lambda results, task: None)
+    assert corpus.decided(stored) == "none"
 
 
 def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(scripts: Any, tmp_path: Path) -> None:

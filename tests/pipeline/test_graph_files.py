@@ -71,7 +71,7 @@ def test_first_export_that_can_be_made_is_read_and_named(model: Path) -> None:
 
 def test_without_an_export_each_reason_is_told(model: Path, plugin_folder: Path) -> None:
     (plugin_folder / "exporters" / "sound.py").unlink()
-    with pytest.raises(InputError, match=r"no ONNX file can be made of .*mine: broken: broken: it cannot$"):
+    with pytest.raises(InputError, match=r"no ONNX file can be made of .*mine: broken: it cannot$"):
         graph_files.of_model(model, Options(), LIMITS)
 
 

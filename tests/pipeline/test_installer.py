@@ -43,6 +43,10 @@ def test_an_installer_ends_with_the_command_and_takes_no_code_of_the_working_fol
             "WARNING: slow\nERROR: No matching distribution found for demo==9\n",
             "No matching distribution found for demo==9",
         ),
+        (
+            f"error: Failed to build {'x' * 400}: no C compiler\n",
+            f"Failed to build {'x' * 132} ... {'x' * 132}: no C compiler",
+        ),
         ("Killed\n", "Killed"),
         ("", "it said nothing"),
     ],

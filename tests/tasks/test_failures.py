@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.api.errors import ArtifactError, InputError
-from bench.tasks.failures import LONGEST, explained, one_line, refused
+from bench.api.messages import LONGEST
+from bench.tasks.failures import explained, one_line, refused
 
 
 def test_advice_survives_a_long_error() -> None:

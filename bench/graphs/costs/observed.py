@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.api import TensorSpec, lengths
 from bench.api.arrays import STRING, generate, load_arrays, save_arrays
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.deferred import np, onnx
@@ -145,16 +146,25 @@ def made_feeds(
     given = load_arrays(Path(inputs)) if inputs is not None else {}
     generator = np.random.default_rng(SEED)
     stored = Stored(model=model, path=None)
-    limits = {**domains(stored), **words(stored)}
+    made = {
+        value.name: TensorSpec(name=value.name, dtype=_dtype(value), shape=tuple(shapes[value.name]))
+        for value in fed_inputs(model.graph)
+        if value.name in shapes
+    }
+    limits: Mapping[str, Any] = {**lengths.domains(made.values()), **domains(stored), **words(stored)}
     feeds = {}
     for value in fed_inputs(model.graph):
         if value.name in given:
             feeds[value.name] = given[value.name]
-        elif value.name in shapes:
-            number = value.type.tensor_type.elem_type
-            is_string = number == onnx.TensorProto.STRING
-            dtype = STRING if is_string else onnx.helper.tensor_dtype_to_np_dtype(number).name
-            feeds[value.name] = generate(generator, dtype, tuple(shapes[value.name]), limits.get(value.name))
+        elif value.name in made:
+            dtype, shape = made[value.name].dtype, tuple(shapes[value.name])
+            feeds[value.name] = generate(generator, dtype, shape, limits.get(value.name))
         else:
             raise InputError(f"an input like {value.name!r} cannot be made up")
     return feeds
+
+
+def _dtype(value: onnx.ValueInfoProto) -> str:
+    number = value.type.tensor_type.elem_type
+    is_string = number == onnx.TensorProto.STRING
+    return STRING if is_string else str(onnx.helper.tensor_dtype_to_np_dtype(number).name)

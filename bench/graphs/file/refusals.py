@@ -6,10 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 from bench.api.errors import InputError
+from bench.api.messages import LONGEST, shortened
 from bench.api.printable import printable
 from bench.graphs.deferred import onnx
-
-LONGEST = 300  # characters of onnx's own message
 
 
 @contextlib.contextmanager
@@ -34,4 +33,4 @@ def told(doing: str) -> Iterator[None]:
         yield
     except (*refusals, RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         text = printable(" ".join(str(error).split()))
-        raise InputError(f"onnx cannot {doing}: {text[:LONGEST] or type(error).__name__}") from error
+        raise InputError(f"onnx cannot {doing}: {shortened(text, LONGEST) or type(error).__name__}") from error

@@ -30,7 +30,7 @@ def run(
     store: Callable[[str], Store],
     observer: Callable[[str], Observer],
     say: Callable[[str], None],
-) -> dict[str, list[Cell]]:
+) -> dict[str, Sweep]:
     """Run a sweep on each kind of machine, and store what comes of it as soon as it comes.
 
     Args:
@@ -43,7 +43,7 @@ def run(
         say: tells a person of a machine that can no longer take part.
 
     Returns:
-        By kind, the cells for which there was no time: see `Sweep.left_out`.
+        By kind, the sweep, which tells what it left out.
 
     Raises:
         FleetError: the head no longer answers, or a kind has no machine left; all finished results are kept.
@@ -69,7 +69,7 @@ def run(
         errors += [error for future in done if (error := future.exception()) is not None]
     if errors:
         raise errors[0]
-    return {kind: sweep.left_out for kind, sweep in sweeps.items()}
+    return sweeps
 
 
 def _begun(sweep: Sweep, cells: Sequence[Cell], ended: Callable[[], None]) -> Future[None]:

@@ -3,11 +3,20 @@
 import logging
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
+from bench.api.errors import RefusedError
 from bench.graphs.deferred import onnx
-from bench.plugins.engines import litert
+from bench.graphs.file.digest import all_nodes
+from bench.plugins.engines import litert, litert_operators
+from bench.plugins.engines.litert_operators import INSTEAD
+
+PREFIX = "TFL_"
+"""Begins the names of TFLite's operators in tf2onnx, also of those that it leaves as they are."""
+FLEX = "Flex"
+"""Begins the names of TensorFlow's own operators in a TFLite file."""
 
 
 class TfLiteOnnx(Exporter):
@@ -26,9 +35,17 @@ class TfLiteOnnx(Exporter):
 
         logging.getLogger("tf2onnx").setLevel(logging.ERROR)
         file = task.native_path(source)
+        litert_operators.refuse_resources(file, "ONNX")
         with tempfile.TemporaryDirectory() as folder:
             dense = litert.without_sparse(file, Path(folder) / "dense.tflite")
-            proto, _ = tf2onnx.convert.from_tflite(str(dense))
+            try:
+                proto, _ = tf2onnx.convert.from_tflite(str(dense))
+            except Exception as error:
+                _refuse_unknown(dense, error)
+                raise
+        _refuse_operators(
+            [node.op_type for node in all_nodes(proto) if not (node.domain or onnx.defs.has(node.op_type))]
+        )
         model = ir.from_proto(proto)
         for specs, values, order in zip(
             (task.inputs, task.outputs),
@@ -40,3 +57,37 @@ class TfLiteOnnx(Exporter):
                 values[place].name = spec.name
         onnx.save(ir.to_proto(model), target)
         return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
+
+
+def _refuse_operators(names: Sequence[str]) -> None:
+    """Refuse a file with operators that tf2onnx does not translate.
+
+    Raises:
+        RefusedError: there are some; the message names them.
+    """
+    if names:
+        told = litert_operators.told([name.removeprefix(PREFIX) for name in dict.fromkeys(names)])
+        raise RefusedError(f"tf2onnx has no ONNX for its {told}; {INSTEAD}")
+
+
+def _refuse_unknown(file: Path, error: Exception) -> None:
+    """Refuse a file with tensors or operators that tf2onnx does not know, and by which it fails in its own words.
+
+    Raises:
+        RefusedError: there are some; the message names the operators.
+    """
+    from tf2onnx import handler
+    from tf2onnx.tflite.TensorType import TensorType
+    from tf2onnx.tflite_utils import TFLITE_TO_ONNX_DTYPE
+
+    found = litert_operators.operators(file)
+    known = {name for name, number in vars(TensorType).items() if number in TFLITE_TO_ONNX_DTYPE}
+    other = {name: types - known for name, types in found.items() if types - known}
+    if other:
+        types, told = ", ".join(sorted(set.union(*other.values()))), litert_operators.told([*other])
+        raise RefusedError(f"tf2onnx reads no tensors of the type {types}, as its {told} has; {INSTEAD}") from error
+    translated = {name for versions in handler.tf_op.get_opsets().values() for one in versions for name in one}
+    try:
+        _refuse_operators([name for name in found if PREFIX + name not in translated and not name.startswith(FLEX)])
+    except RefusedError as refusal:
+        raise refusal from error

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
-from bench.plugins.engines import litert
+from bench.plugins.engines import litert, litert_operators
 from bench.plugins.engines.openvino import ir
 
 
@@ -19,6 +19,7 @@ class TfLiteOpenVino(Exporter):
     def export(self, task: Task, source: str, target: Path) -> Info:
         openvino = ir.import_openvino()
         file = task.native_path(source)
+        litert_operators.refuse_resources(file, "OpenVINO's converter")
         converted = openvino.convert_model(file)
         inputs, outputs = litert.places(file, task)
         ir.name_ports(

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays
+from bench.api import Arrays, TensorSpec, lengths
 from bench.api.arrays import generate
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
@@ -133,8 +133,13 @@ def _example(names: list[str], asked: Asked) -> Arrays:
     if missing := [name for name in names if name not in asked.shapes]:
         raise InputError(SAY.format(name=missing[0]))
     generator = np.random.default_rng(0)
-    arrays = {}
-    for name in names:
-        shape = asked.shapes[name]
-        arrays[name] = np.asarray(generate(generator, shape.dtype or "float32", shape.sizes))
-    return arrays
+    shapes = {name: asked.shapes[name] for name in names}
+    specs = [
+        TensorSpec(name=name, dtype=shape.dtype or "float32", shape=tuple(shape.sizes))
+        for name, shape in shapes.items()
+    ]
+    limits = lengths.domains(specs)
+    return {
+        spec.name: np.asarray(generate(generator, spec.dtype, shapes[spec.name].sizes, limits.get(spec.name)))
+        for spec in specs
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import tempfile
 import warnings
@@ -17,6 +18,7 @@ from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.interface import check_interface
 from bench.graphs.shapes.feeds import sample_feeds
 from bench.plugins.engines.notes import drop_metadata
+from bench.plugins.engines.pytorch import attention
 
 EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
 EXAMPLE_SIZE = 64
@@ -56,6 +58,25 @@ class TorchOnnxExporter(TorchExporter):
 
     def convert(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> Info:
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        notes = {}
+        try:
+            self._write(model, example, task, target)
+        except Exception as error:
+            replaced = [] if isinstance(error, MemoryError) else attention.use_eager(model)
+            if not replaced or not self._is_written(model, example, task, target):
+                raise  # attention is not what it fails by
+            notes["note"] = f"exported with {attention.SETTING}, for its export with {' and '.join(replaced)} fails"
+        proto = onnx.load(target)
+        _clean(proto, task)
+        onnx.save(proto, target)
+        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain), **notes}
+
+    def _write(self, model: torch.nn.Module, example: tuple[torch.Tensor, ...], task: Task, target: Path) -> None:
+        """Write what PyTorch makes of the model.
+
+        Raises:
+            ArtifactError: it fails, and names the cause of its error.
+        """
         try:
             # Without gradients, PyTorch's attention takes fused operators, which its former exporter cannot translate.
             with torch.enable_grad():
@@ -72,10 +93,13 @@ class TorchOnnxExporter(TorchExporter):
                 raise
             # The cause says more than PyTorch's advice, which stands before it.
             raise ArtifactError(f"{type(error).__name__}: {error.__cause__}") from error
-        proto = onnx.load(target)
-        _clean(proto, task)
-        onnx.save(proto, target)
-        return {"opset": next(opset.version for opset in proto.opset_import if not opset.domain)}
+
+    def _is_written(self, *request: Any) -> bool:
+        """Whether `_write` succeeds."""
+        with contextlib.suppress(Exception):
+            self._write(*request)
+            return True
+        return False
 
     def options(self, task: Task) -> dict[str, Any]:
         """Arguments of `torch.onnx.export`, by name, that keep every dynamic dimension of the task dynamic."""
@@ -101,14 +125,28 @@ class TorchScriptExporter(TorchOnnxExporter):
 
 
 class TorchThroughOnnxExporter(TorchOnnxExporter):
-    """Writes another format, converted from the ONNX file."""
+    """Writes another format, converted from the ONNX file: of PyTorch's exporter, or else of its former one."""
 
     def export(self, task: Task, source: str, target: Path) -> Info:
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             path = Path(folder, "model.onnx")
-            info = super().export(task, source, path)
+            info = self._exported(task, source, path)
             check_interface(path, task)  # nobody else sees this file
             return {**info, **self.convert_onnx(path, task, target)}
+
+    def _exported(self, task: Task, source: str, path: Path) -> Info:
+        try:
+            return super().export(task, source, path)
+        except Exception as error:
+            former = TorchScriptExporter(name=self.name, path=self.path)
+            if isinstance(error, MemoryError) or former.refusal(task) is not None:
+                raise
+            try:
+                info = former.export(task, source, path)
+            except Exception:
+                raise error  # noqa: B904 (it is not a consequence of the other exporter's)
+            notes = ("by PyTorch's former exporter, for its export by torch.export fails", info.get("note"))
+            return {**info, "note": "; ".join(filter(None, notes))}
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:
         """Convert the ONNX file `path` to the artifact `target` and return facts to keep with it."""
