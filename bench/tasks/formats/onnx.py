@@ -117,8 +117,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     limits: dict[str, Domain] = {**domains(stored), **words(stored)}
     required = fitting.requirements(stored)
     proposed = list(fitting.fitted(required, likely)) if likely.guessed else []
-    if proposed and (texts := fitting.followed(required, proposed[0], likely)):
-        inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
+    texts = fitting.followed(required, proposed[0], likely) if proposed else {}
+    inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
     known = probe.stated_of(inputs)
     fitting_sizes = [proposal.sizes for proposal in proposed] or [likely.values]
     first = [{**each, **choose(known, given, each, strict=asked.arrays is None).values} for each in fitting_sizes]
@@ -141,7 +141,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
             if refused or (plain := trying.without_optimizations(weights)) is None:
                 raise
             (session, tried), refused = plain, str(error)
-        chosen, outputs = tried.sizes, tried.outputs
+        chosen, outputs = {**tried.sizes, **{dim: tried.sizes[text] for dim, text in texts.items()}}, tried.outputs
         notes += tried.doubts
         stated = {value.name for value in lazy.read(path).model.graph.output}  # the others are ours
         if wrong := _wrongly_stated(stored, [spec for spec in tried.seen if spec.name in stated]):
