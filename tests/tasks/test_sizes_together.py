@@ -187,6 +187,44 @@ def test_a_sum_that_only_nodes_tell_is_kept_where_another_size_is_a_guess(folder
     assert task.samples("test").inputs["mask"].shape[-1] == 32
 
 
+def narrow_cache() -> onnx.ModelProto:
+    """A mask over past and new tokens, of which weights take 8 new ones."""
+    shapes = {"past": [1, "past"], "new": [1, "new"], "mask": [1, "past + new"]}
+    inputs = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["all"], "join", axis=1),
+        helper.make_node("Add", ["all", "mask"], ["y"], "add_mask"),
+        helper.make_node("MatMul", ["new", "w"], ["z"], "project"),
+    ]
+    outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in ("y", "z")]
+    weights = [numpy_helper.from_array(np.ones((8, 3), np.float32), "w")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_a_guess_within_a_given_sum_gives_way_to_what_nodes_require(folder: Path) -> None:
+    task, found = examined(folder, narrow_cache(), "past + new=20")
+    assert {name: array.shape[-1] for name, array in task.samples("test").inputs.items()} == {
+        "past": 12,
+        "new": 8,
+        "mask": 20,
+    }
+    assert found["guessed"] == {"past": 12, "new": 8}
+    assert "new is 8 and not 4: node 'project' (MatMul) multiplies over equal sizes, not 4 and 8" in found["notes"]
+    assert not [note for note in found["notes"] if "no run has checked" in note]
+
+
+def test_macs_are_those_of_guesses_within_a_given_sum(folder: Path) -> None:
+    found = profile(saved(folder, narrow_cache()), dims={"past + new": 20})
+    assert found.inputs == {"past": (1, 12), "new": (1, 8), "mask": (1, 20)}
+
+
+def test_a_mask_shorter_than_the_likely_cache_still_has_tokens(folder: Path) -> None:
+    task, found = examined(folder, decoder(), shapes=("mask=1x8",))
+    assert sizes_of(task) == (4, 4, 8)
+    assert found["guessed"] == {"past": 4, "new": 4}
+
+
 def saved(folder: Path, model: onnx.ModelProto) -> Path:
     path = folder / "step.onnx"
     path.write_bytes(model.SerializeToString())
