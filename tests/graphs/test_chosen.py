@@ -156,6 +156,24 @@ def test_what_contradicts_itself_decides_no_dimension() -> None:
             {"m": 0},
             "dimension 'm - n - 1' is no size of 0 or more with m=0 and any n; say --dim m=1",
         ),
+        (
+            ("n", "3 - n", "n - 5"),
+            {},
+            "dimension '3 - n' is no size of 0 or more with any n, together with dimension 'n - 5'; the file "
+            "contradicts itself",
+        ),
+        (
+            ("m", "n", "m//n"),
+            {"m": 4, "n": 0, "m//n": 2},
+            "dimension 'm//n' is no size of 0 or more with m=4 and n=0; say --dim n=1",
+        ),
+        (
+            ("a", "b", "c", "b + c", "b + c + a"),
+            {"a": 3, "b + c": 5, "b + c + a": 7},
+            "dimension 'b + c' is given 5, which no size of b and c makes with a=3 and b + c + a=7; leave one of them "
+            "out, or say --dim 'b + c=4'",
+        ),
+        (("a", "(a*a + 1)/1000003"), {}, "no size of a was found with which dimension '(a*a + 1)/1000003' is whole"),
         (("n", "n - n - 1"), {}, "dimension 'n - n - 1' is no size of 0 or more; the file contradicts itself"),
         (HALVES, {"2*n": 7}, "dimension '2*n' is given 7, which no size of n makes; say --dim '2*n=32'"),
         (("n", "n - 3 + 0"), {"n": 1}, "dimension 'n - 3 + 0' is no size of 0 or more with n=1; say --dim n=3"),

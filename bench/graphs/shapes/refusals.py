@@ -39,7 +39,7 @@ def refusal(
     fixed = {dim: likely[dim] for dim in sorted(frozenset().union(*(one.dims for one in core))) if dim in given}
     of_given = [one for one in core if one.what == AS_GIVEN]
     if not of_given:
-        return _unfit(core, given, fixed, _nearest(core, ranges, likely, fixed))
+        return _unfit(core, given, fixed, is_proven, _nearest(core, ranges, likely, fixed))
     texts = {f"dimension {text!r}": text for text in stated.following}
     first, *others = of_given
     text = texts[first.node]
@@ -48,8 +48,8 @@ def refusal(
     if not free:
         values = " and ".join(f"{dim}={given[dim]}" for dim in stated.of(text))
         value = value_of(stated.sizes[text], likely)
-        fix = option(text, value)
-        return f"{first.node} is given {given[text]}, and {values} make it {value}; leave one of them out, or say {fix}"
+        fix = f"leave one of them out, or say {option(text, value)}"
+        return f"{first.node} is given {given[text]}, and {values} make it {value}; {fix}"
     sides = [f"{name}={size}" for name, size in fixed.items()]
     sides += [f"{texts[one.node]}={given[texts[one.node]]}" for one in others]
     sides += dict.fromkeys(f"a whole {texts[one.node]!r}" for one in core if one.what == WHOLE)
@@ -60,13 +60,18 @@ def refusal(
     return f"{first.node} is given {given[text]}, {makes}{_with(sides)}; {', or '.join(fixes)}"
 
 
-def _unfit(core: Sequence[Requirement], given: Mapping[str, int], fixed: Mapping[str, int], fix: str) -> str:
+def _unfit(
+    core: Sequence[Requirement], given: Mapping[str, int], fixed: Mapping[str, int], is_proven: bool, fix: str
+) -> str:
     """That expressions are no sizes, whatever the dimensions are that nobody gave."""
     first = core[0]
     free = " and ".join(sorted(dim for dim in first.dims if dim not in given))
-    sides = [*(f"{dim}={size}" for dim, size in fixed.items()), *([f"any {free}"] if free else [])]
+    sides = [f"{dim}={size}" for dim, size in fixed.items()]
+    if not is_proven:
+        return f"no size of {free} was found with which {first.node} {first.what}{_with(sides)}"
+    sides += [f"any {free}"] if free else []
     others = dict.fromkeys(one.node for one in core if one.node != first.node)
-    where = f" where {' and '.join(others)} fits" if others else ""
+    where = f", together with {' and '.join(others)}" if others else ""
     wrong = "is no whole number" if first.what == WHOLE else "is no size of 0 or more"
     return f"{first.node} {wrong}{_with(sides)}{where}; {fix}"
 
@@ -78,7 +83,7 @@ def _with(sides: Sequence[str]) -> str:
 def _core(required: Iterable[Requirement], ranges: Mapping[str, Range]) -> list[Requirement]:
     """Those of requirements that no sizes meet together, of which none can be left out."""
     core = list(required)
-    for one in tuple(core):
+    for one in sorted(core, key=lambda one: one.what != AS_GIVEN):  # those of the file say more, and are kept
         rest = [other for other in core if other is not one]
         with contextlib.suppress(UndecidedError):
             core = core if solution(rest, ranges, _least(ranges)) is not None else rest
