@@ -10,6 +10,7 @@ from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import dtype_name, repeated
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
+from bench.graphs.file.foreign import is_of_samples
 from bench.graphs.shapes.chosen import Chosen, choose
 from bench.graphs.shapes.constraints import value_of
 from bench.graphs.shapes.stated import Stated, stated
@@ -83,12 +84,11 @@ def from_specs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> Int
         InputError: the model has no outputs, or an output that cannot be compared.
     """
     outputs = _outputs(run, inputs, example)
-    firsts = {spec.shape[0] if spec.shape else None for spec in (*inputs, *outputs)}
-    first = firsts.pop()
-    batched = not firsts and (first == 1 or (isinstance(first, str) and first != UNKNOWN))
-    known = stated_of(inputs)
-    if any(first in known.of(text) for text in known.following):  # a sample would have another size in a larger batch
-        batched = False
+    shapes = [spec.shape for spec in (*inputs, *outputs)]
+    first, *others = {shape[0] if shape else None for shape in shapes}
+    later = [dim for shape in shapes for dim in shape[1:] if isinstance(dim, str)]
+    is_named = isinstance(first, str) and first != UNKNOWN and is_of_samples(first, later)
+    batched = not others and (first == 1 or is_named)
     return Interface(inputs=inputs, outputs=outputs, batched=batched)
 
 

@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import fitting, solving
+from bench.graphs.shapes.constraints import Requirement, Requirements, equal
+from bench.graphs.shapes.dims import Size, symbol, symbols
 from bench.graphs.shapes.solving import Proposal
 from support.cached_decoder import decoder
 
@@ -264,3 +266,37 @@ def test_no_elements_are_chosen_only_where_nothing_else_fits() -> None:
     fixed = ("new", "total")
     (first, *_) = proposed(made, {"batch": 1, "new": 16, "total": 16, "past": 16}, fixed)
     assert first.sizes["past"] == 0
+
+
+def equals(left: Size, right: Size) -> Requirement:
+    names = frozenset(str(atom.arguments[0]) for size in (left, right) for atom in symbols(size))
+    return Requirement(node=f"{left}", what="is", sizes=(left, right), holds=equal, dims=names)
+
+
+PAST, NEW, BATCH = symbol("past"), symbol("new"), symbol("batch")
+LIKELY = {"batch": 1, "past": 16, "new": 4}
+
+
+@pytest.mark.parametrize(
+    ("required", "sizes"),
+    [
+        ([equals(PAST + NEW, 20), equals(NEW, 8)], (1, 12, 8)),
+        ([equals(PAST + NEW, 20), equals(PAST, 7)], (1, 7, 13)),
+        ([equals(PAST + NEW, 8)], (1, 4, 4)),
+        ([equals(PAST + NEW, 4)], (1, 2, 2)),
+        ([equals(PAST * NEW, 77)], (1, 77, 1)),
+        ([equals(PAST + NEW, 20 * BATCH), equals(NEW, 24)], (2, 16, 24)),
+        ([equals(PAST + NEW, 20), equals(NEW, 20)], (1, 0, 20)),
+    ],
+)
+def test_two_dimensions_of_one_equation_change_together(required: list[Requirement], sizes: tuple[int, ...]) -> None:
+    """No elements, and another size of the batch, only where nothing else fits."""
+    first, *_ = solving.proposals(Requirements(always=tuple(required)), LIKELY, ())
+    assert tuple(first.sizes.values()) == sizes
+    changed = {dim for dim, size in first.sizes.items() if size != LIKELY[dim]}
+    assert first.reasons.keys() == changed
+
+
+def test_given_sizes_stay_where_two_would_change() -> None:
+    required = Requirements(always=(equals(PAST + NEW, 20), equals(NEW, 8)))
+    assert list(solving.proposals(required, LIKELY, ("past",))) == []

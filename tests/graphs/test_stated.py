@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.graphs.shapes.chosen import choose
 from bench.graphs.shapes.constraints import value_of
 from bench.graphs.shapes.dims import symbol
 from bench.graphs.shapes.stated import stated
@@ -96,3 +97,9 @@ def test_known_dimensions_are_numbers() -> None:
 )
 def test_texts_that_are_no_sizes_are_names(text: str) -> None:
     assert stated([text]).following == ()
+
+
+def test_a_text_is_about_what_its_remainder_is_about() -> None:
+    found = stated(("a", "(a - a)/(b + 0)"))
+    assert (found.sizes["(a - a)/(b + 0)"], found.of("(a - a)/(b + 0)"), found.dims) == (0, ("b",), ("a", "b"))
+    assert choose(found, {}, {"a": 3, "b": 2}).sizes == {"a": 3, "b": 2}

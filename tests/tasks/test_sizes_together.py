@@ -167,6 +167,64 @@ def test_an_output_of_twice_a_dimension(folder: Path) -> None:
     assert task.outputs[0].shape == ("length", "batch", 10)
 
 
+def test_a_sum_that_only_nodes_tell_is_kept_where_another_size_is_a_guess(folder: Path) -> None:
+    """The requirements of an Einsum are not known, so a size that it takes is found by trying."""
+    shapes = {"past": [1, "past"], "new": [1, "new"], "mask": [1, "total"], "x": [1, "hid"]}
+    inputs = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["all"], "join", axis=1),
+        helper.make_node("Add", ["all", "mask"], ["y"], "add_mask"),
+        helper.make_node("Einsum", ["x", "w"], ["z"], "project", equation="ij,jk->ik"),
+    ]
+    outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in ("y", "z")]
+    weights = [numpy_helper.from_array(np.ones((64, 3), np.float32), "w")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    task, found = examined(folder, model)
+    assert found["guessed"] == {"past": 16, "new": 16, "hid": 1}
+    assert found["following"] == {"new + past": 32}
+    assert "total is 32 and not 16: node 'add_mask' (Add) joins equal sizes or 1, not 32 and 16" in found["notes"]
+    assert task.samples("test").inputs["mask"].shape[-1] == 32
+
+
+def narrow_cache() -> onnx.ModelProto:
+    """A mask over past and new tokens, of which weights take 8 new ones."""
+    shapes = {"past": [1, "past"], "new": [1, "new"], "mask": [1, "past + new"]}
+    inputs = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("Concat", ["past", "new"], ["all"], "join", axis=1),
+        helper.make_node("Add", ["all", "mask"], ["y"], "add_mask"),
+        helper.make_node("MatMul", ["new", "w"], ["z"], "project"),
+    ]
+    outputs = [helper.make_tensor_value_info(name, FLOAT, None) for name in ("y", "z")]
+    weights = [numpy_helper.from_array(np.ones((8, 3), np.float32), "w")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_a_guess_within_a_given_sum_gives_way_to_what_nodes_require(folder: Path) -> None:
+    task, found = examined(folder, narrow_cache(), "past + new=20")
+    assert {name: array.shape[-1] for name, array in task.samples("test").inputs.items()} == {
+        "past": 12,
+        "new": 8,
+        "mask": 20,
+    }
+    assert found["guessed"] == {"past": 12, "new": 8}
+    assert "new is 8 and not 4: node 'project' (MatMul) multiplies over equal sizes, not 4 and 8" in found["notes"]
+    assert not [note for note in found["notes"] if "no run has checked" in note]
+
+
+def test_macs_are_those_of_guesses_within_a_given_sum(folder: Path) -> None:
+    found = profile(saved(folder, narrow_cache()), dims={"past + new": 20})
+    assert found.inputs == {"past": (1, 12), "new": (1, 8), "mask": (1, 20)}
+
+
+def test_a_mask_shorter_than_the_likely_cache_still_has_tokens(folder: Path) -> None:
+    task, found = examined(folder, decoder(), shapes=("mask=1x8",))
+    assert sizes_of(task) == (4, 4, 8)
+    assert found["guessed"] == {"past": 4, "new": 4}
+
+
 def saved(folder: Path, model: onnx.ModelProto) -> Path:
     path = folder / "step.onnx"
     path.write_bytes(model.SerializeToString())
@@ -229,3 +287,40 @@ def test_a_batch_that_another_size_follows_is_none(text: str, batched: bool) -> 
     assert found.batched == batched
     assert found.outputs[0].shape == ("batch", 1)
     assert len(seen) == 5, "two other sizes of each dimension"
+
+
+ROWS = ("n", 4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "batched"),
+    [
+        (ROWS, ROWS, True),
+        (("2*n", 4), ("2*n", 4), False),
+        (("n + k", 4), ("n + k", 4), False),
+        (("n", "n"), ROWS, False),
+        (ROWS, ("n", "n"), False),
+        (ROWS, ("n", "?"), True),
+        ((1, "k"), (1, "k"), True),
+        ((2, "k"), (2, "k"), False),
+    ],
+)
+def test_a_row_is_a_sample_only_where_nothing_else_follows_it(
+    shape: tuple[int | str, ...], output: tuple[int | str, ...], batched: bool
+) -> None:
+    """One row of `2*n` is no request, and a row of a matrix of all pairs is none either."""
+    spec = TensorSpec(name="x", dtype="float32", shape=shape)
+    known: dict[int | str, int] = {"n": 3, "k": 5, "2*n": 6, "n + k": 8}
+
+    def run(feeds: Arrays) -> Arrays:
+        rows = len(feeds["x"])
+        made: dict[tuple[int | str, ...], tuple[int, int]] = {
+            ROWS: (rows, 4),
+            ("n", "n"): (rows, rows),
+            ("n", "?"): (rows, 1 + rows // 4),
+        }
+        return {"y": np.zeros(made.get(output, feeds["x"].shape), np.float32)}
+
+    example = {"x": np.zeros([dim if isinstance(dim, int) else known[dim] for dim in shape], np.float32)}
+    found = probe.from_specs(run, (spec,), example)
+    assert (found.batched, found.outputs[0].shape) == (batched, output)

@@ -176,9 +176,17 @@ def is_batched(shapes: Sequence[Shape]) -> bool:
     if not isinstance(first, str):
         return first == 1
     later = [dim for shape in shapes for dim in shape[1:] if isinstance(dim, str)]
+    return is_of_samples(first, later) and not any("batch" in dim.lower() for dim in later)
+
+
+def is_of_samples(first: str, later: Iterable[str]) -> bool:
+    """Whether a row along a first dimension can be a sample, given the texts of all later axes.
+
+    A row of `2*batch` is no request, and where a later axis follows the first, a sample has another shape in a larger
+    batch.
+    """
     found = stated((first, *later))
-    is_used = any(first in found.of(dim) or "batch" in dim.lower() for dim in later)
-    return not is_used and first not in found.following  # such as `2*batch`, of which one row is no request
+    return first not in found.following and not any(first in found.of(dim) for dim in later)
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:

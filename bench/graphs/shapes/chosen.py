@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from bench.api.errors import InputError
 from bench.graphs.shapes.constraints import Requirement, Requirements, equal, value_of
 from bench.graphs.shapes.dims import Size
-from bench.graphs.shapes.given import option, tell_sizes
+from bench.graphs.shapes.exact import LARGEST, Range, UndecidedError, solution
+from bench.graphs.shapes.given import tell_sizes
+from bench.graphs.shapes.refusals import AS_GIVEN, WHOLE, refusal
 from bench.graphs.shapes.solving import proposals
 from bench.graphs.shapes.stated import Stated
-
-MOST_ADDED = 64
-"""The difference up to which another size is looked for that a message can propose."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,11 +54,15 @@ class Chosen:
         """Sizes that nobody gave, and that follow from others, by text or dimension."""
         return {text: self.values[text] for text in (*self._solved, *self.stated.following) if text not in self.given}
 
-    @property
+    @functools.cached_property
     def _solved(self) -> list[str]:
-        """The dimensions that a size that was given for an expression decides."""
+        """The dimensions to which sizes that were given for expressions leave no other size."""
         about = [dim for text in self.stated.following if text in self.given for dim in self.stated.of(text)]
-        return [dim for dim in dict.fromkeys(about) if dim not in self.given]
+        required, ranges = _requirements(self.stated, self.given), _ranges(self.stated, self.given)
+        if not about or any(not one.is_met(self.sizes, {}) for one in required):
+            return []
+        open_dims = [dim for dim in dict.fromkeys(about) if dim not in self.given]
+        return [dim for dim in open_dims if _is_only_size(dim, required, ranges, self.sizes)]
 
     def told(self, *, without: Collection[str] = ()) -> list[str]:
         """The line about these sizes, but for those that depend on the dimensions in `without`."""
@@ -88,13 +92,56 @@ def choose(stated: Stated, given: Mapping[str, int], likely: Mapping[str, int], 
     """
     sizes = {dim: given.get(dim, likely.get(dim, 1)) for dim in stated.dims}
     chosen = Chosen(stated=stated, given=given, sizes=sizes)
-    required = Requirements(always=tuple(_requirements(stated, given)))
-    found = next(proposals(required, sizes, chosen.fixed), None)
+    required, ranges = _requirements(stated, given), _ranges(stated, given)
+    proposed = next(proposals(Requirements(always=tuple(required)), sizes, chosen.fixed), None)
+    found = None if proposed is None else proposed.sizes
+    is_proven = False
+    if found is None or any(size == 0 != sizes[dim] for dim, size in found.items()):
+        with contextlib.suppress(UndecidedError):
+            found = _with_elements(required, ranges, sizes)
+            is_proven = found is None
     if found is not None:
-        return dataclasses.replace(chosen, sizes=found.sizes)
+        return dataclasses.replace(chosen, sizes=found)
     if strict:
-        raise InputError(_contradiction(stated, given, required.unmet(sizes)[0], sizes))
+        raise InputError(refusal(stated, given, required, ranges, sizes, is_proven=is_proven))
     return chosen
+
+
+def _with_elements(
+    required: Sequence[Requirement], ranges: Mapping[str, Range], sizes: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Sizes that fit, near likely ones; 0 only where the likely size is 0 or no other fits. Raises as `solution`.
+
+    Where one of several must be 0, it is that of a cache: without tokens there is no request.
+    """
+    raised = {dim: (1, high) for dim, (low, high) in ranges.items() if low == 0 < min(high, sizes[dim])}
+    with contextlib.suppress(UndecidedError):
+        if (found := solution(required, {**ranges, **raised}, sizes)) is not None:
+            return found
+    found = solution(required, ranges, sizes)
+    for dim in sorted(raised, key=lambda dim: "past" in dim.lower()):
+        if found is not None:
+            tried = {**ranges, dim: raised[dim]}
+            with contextlib.suppress(UndecidedError):
+                if (better := solution(required, tried, sizes)) is not None:
+                    ranges, found = tried, better
+    return found
+
+
+def _is_only_size(
+    dim: str, required: Sequence[Requirement], ranges: Mapping[str, Range], sizes: Mapping[str, int]
+) -> bool:
+    """Whether it is proven that a dimension can have no other size."""
+    others = ((0, sizes[dim] - 1), (sizes[dim] + 1, LARGEST))
+    try:
+        return all(solution(required, {**ranges, dim: each}, sizes) is None for each in others if each[0] <= each[1])
+    except UndecidedError:
+        return False
+
+
+def _ranges(stated: Stated, given: Mapping[str, int]) -> dict[str, Range]:
+    """The sizes that each dimension can have."""
+    return {dim: (given[dim], given[dim]) if dim in given else (0, LARGEST) for dim in stated.dims}
 
 
 def _requirements(stated: Stated, given: Mapping[str, int]) -> list[Requirement]:
@@ -104,9 +151,9 @@ def _requirements(stated: Stated, given: Mapping[str, int]) -> list[Requirement]
         size, about = stated.sizes[text], (f"dimension {text!r}", frozenset(stated.of(text)))
         found.append(_requirement(about, "is 0 or more", (size,), _is_size))
         if text in stated.remainders:
-            found.append(_requirement(about, "is whole", (stated.remainders[text], 0), equal))
+            found.append(_requirement(about, WHOLE, (stated.remainders[text], 0), equal))
         if text in given:
-            found.append(_requirement(about, "is as given", (size, given[text]), equal))
+            found.append(_requirement(about, AS_GIVEN, (size, given[text]), equal))
     return found
 
 
@@ -118,25 +165,3 @@ def _requirement(
 
 def _is_size(size: int) -> bool:
     return size >= 0
-
-
-def _contradiction(stated: Stated, given: Mapping[str, int], unmet: Requirement, sizes: Mapping[str, int]) -> str:
-    """What is wrong with the sizes that were given, with both sides, and the option that mends it."""
-    (text,) = (text for text in stated.following if f"dimension {text!r}" == unmet.node)
-    dims = stated.of(text)
-    with_ = " and ".join(f"{dim}={sizes[dim]}" for dim in dims)
-    if unmet.what == "is as given":
-        if all(dim in given for dim in dims):
-            made = value_of(stated.sizes[text], sizes)
-            return (
-                f"dimension {text!r} is given {given[text]}, and {with_} make it {made}; leave one of them out, or say "
-                f"{option(text, made)}"
-            )
-        free = " and ".join(dim for dim in dims if dim not in given)
-        told = "".join(f" with {dim}={given[dim]}" for dim in dims if dim in given)
-        fix = option(text, value_of(stated.sizes[text], sizes))
-        return f"dimension {text!r} is given {given[text]}, which no size of {free} makes{told}; say {fix}"
-    others = ((dim, sizes[dim] + more) for more in range(1, MOST_ADDED + 1) for dim in dims)
-    nearest = next((option(dim, size) for dim, size in others if unmet.is_met({**sizes, dim: size}, {})), None)
-    wrong = "is no whole number" if unmet.what == "is whole" else "is no size of 0 or more"
-    return f"dimension {text!r} {wrong} with {with_}; say {nearest or option(dims[0], 'SIZE')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bench.graphs.shapes.constraints import Requirement, Requirements, value_of
@@ -18,6 +19,7 @@ USUAL = (
 """Sizes that models are made for, tried first."""
 LARGEST = 4096  # of the sizes that are all tried if no usual one fits
 MOST_REPAIRS = 12
+MOST_PAIRS = 2000  # of changes of two dimensions, tried where no change of one helps
 OTHERS = 4  # further fitting sizes of a dimension that are proposed
 
 
@@ -45,7 +47,33 @@ class _Change:
     dim: str
     size: int
     why: str
-    rank: tuple[int, bool, bool]
+    rank: tuple[int, bool, bool] = (0, False, False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Pair:
+    """Other sizes of two dimensions.
+
+    Attributes:
+        num_unmet: how many requirements they leave unmet.
+        sizes: of all dimensions as they were.
+    """
+
+    changes: Sequence[_Change]
+    num_unmet: int
+    sizes: Mapping[str, int]
+
+    @property
+    def has_none(self) -> bool:
+        """Whether one of them makes an input without elements."""
+        return any(not change.size for change in self.changes)
+
+    @property
+    def rank(self) -> tuple[int, bool, int, float]:
+        """What makes it worse than another pair: unmet requirements, no elements, changed batches, and its distance."""
+        num_batches = sum(self.sizes[change.dim] == 1 for change in self.changes)
+        factors = [max(change.size, 1) / max(self.sizes[change.dim], 1) for change in self.changes]
+        return self.num_unmet, self.has_none, num_batches, sum(abs(math.log(factor)) for factor in factors)
 
 
 def proposals(required: Requirements, likely: Mapping[str, int], fixed: Collection[str]) -> Iterator[Proposal]:
@@ -61,10 +89,11 @@ def proposals(required: Requirements, likely: Mapping[str, int], fixed: Collecti
         unmet = required.unmet(sizes)
         if not unmet:
             break
-        repair = _repair(required, sizes, unmet, fixed)
-        if repair is None:
+        repairs = _repair(required, sizes, unmet, fixed)
+        if not repairs:
             return
-        sizes[repair.dim], reasons[repair.dim] = repair.size, repair.why
+        for repair in repairs:
+            sizes[repair.dim], reasons[repair.dim] = repair.size, repair.why
     else:
         return
     yield Proposal(sizes=dict(sizes), reasons=reasons)
@@ -77,17 +106,59 @@ def proposals(required: Requirements, likely: Mapping[str, int], fixed: Collecti
 
 def _repair(
     required: Requirements, sizes: Mapping[str, int], unmet: Sequence[Requirement], fixed: Collection[str]
-) -> _Change | None:
-    """The change of one dimension that leaves the fewest requirements unmet.
+) -> Sequence[_Change]:
+    """The change of one dimension that leaves the fewest requirements unmet, or of two where one does not help.
 
-    A size of 1 is that of a batch, and is changed only where no other change helps.
+    A size of 1 is that of a batch, and is changed only where no other change helps. No elements are taken only where
+    two changes do not avoid them.
     """
     open_dims = dict.fromkeys(dim for one in unmet for dim in sorted(one.dims) if dim not in fixed)
+    best: _Change | None = None
     for dims in ([dim for dim in open_dims if sizes[dim] != 1], [dim for dim in open_dims if sizes[dim] == 1]):
         changes = [change for dim in dims if (change := _change(required, sizes, unmet, dim)) is not None]
         if changes:
-            return min(changes, key=lambda change: change.rank)
-    return None
+            best = min(changes, key=lambda change: change.rank)
+            break
+    if best is not None and best.size:
+        return [best]
+    most = len(unmet) - 1 if best is None else best.rank[0]
+    tried = (changes for dim in open_dims for changes in _pairs(required, sizes, unmet, dim, fixed, most))
+    pairs = []
+    for first, second in itertools.islice(tried, MOST_PAIRS):
+        number = len(required.unmet({**sizes, first.dim: first.size, second.dim: second.size}))
+        pair = _Pair(changes=(first, second), num_unmet=number, sizes=sizes)
+        if number <= most and (best is None or not pair.has_none):
+            pairs.append(pair)
+    if pairs:
+        return min(pairs, key=lambda pair: pair.rank).changes
+    return [] if best is None else [best]
+
+
+def _pairs(
+    required: Requirements,
+    sizes: Mapping[str, int],
+    unmet: Sequence[Requirement],
+    dim: str,
+    fixed: Collection[str],
+    most: int,
+) -> Iterator[tuple[_Change, _Change]]:
+    """Changes of a dimension and of another that may leave at most `most` requirements unmet.
+
+    Both are needed where one equation links the two: with a given `past + new`, another `new` takes another `past`.
+    """
+    about = [one for one in unmet if dim in one.dims]
+    solutions = {size for one in about for size in _solutions(one, dim, sizes)}
+    for size in sorted({*USUAL, *solutions} - {sizes[dim]}):
+        tried = {**sizes, dim: size}
+        left = required.unmet(tried)
+        for other in sorted(frozenset().union(*(one.dims for one in left)).difference(fixed, [dim])):
+            linked = [one for one in left if other in one.dims]
+            if len(left) - len(linked) > most:  # the other dimension leaves these unmet
+                continue
+            values = {value for one in linked for value in _solutions(one, other, tried)} - {sizes[other]}
+            for value in sorted(values):
+                first = _Change(dim=dim, size=size, why=about[0].text(sizes))
+                yield first, _Change(dim=other, size=value, why=linked[0].text(tried))
 
 
 def _change(required: Requirements, sizes: Mapping[str, int], unmet: Sequence[Requirement], dim: str) -> _Change | None:

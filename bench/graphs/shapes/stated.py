@@ -56,7 +56,8 @@ class Stated:
 
     def of(self, text: str) -> tuple[str, ...]:
         """The dimensions that a text is about, sorted."""
-        return tuple(sorted({str(atom.arguments[0]) for atom in symbols(self.sizes[text])}))
+        sizes = (self.sizes[text], self.remainders.get(text, 0))
+        return tuple(sorted({str(atom.arguments[0]) for size in sizes for atom in symbols(size)}))
 
 
 def stated(texts: Iterable[str], known: Mapping[str, int] = {}) -> Stated:

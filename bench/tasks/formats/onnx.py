@@ -120,8 +120,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     limits: dict[str, Domain] = {**domains(stored), **words(stored)}
     required = fitting.requirements(stored)
     proposed = list(fitting.fitted(required, likely)) if likely.guessed else []
-    if proposed and (texts := fitting.followed(required, proposed[0], likely)):
-        inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
+    texts = fitting.followed(required, proposed[0], likely) if proposed else {}
+    inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
     known = probe.stated_of(inputs)
     fitting_sizes = [proposal.sizes for proposal in proposed] or [likely.values]
     first = [{**each, **choose(known, given, each, strict=asked.arrays is None).values} for each in fitting_sizes]
@@ -145,7 +145,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
             if failed or (plain := trying.without_optimizations(weights)) is None:
                 raise
             (session, tried), failed = plain, str(error)
-        chosen, outputs, has_run = tried.sizes, tried.outputs, True
+        chosen = {**tried.sizes, **{dim: tried.sizes[text] for dim, text in texts.items()}}
+        outputs, has_run = tried.outputs, True
         notes += tried.doubts
         stated = {value.name for value in lazy.read(path).model.graph.output}  # the others are ours
         if wrong := _wrongly_stated(stored, [spec for spec in tried.seen if spec.name in stated]):
