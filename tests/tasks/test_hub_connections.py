@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import socket
 import ssl
@@ -15,7 +16,7 @@ import pytest
 from bench.api.errors import InputError
 from bench.tasks.hub import remote
 from support.hub_fixtures import Fetched
-from support.hub_server import LARGE, Handler, StandIn
+from support.hub_server import LARGE, Handler, StandIn, commit
 
 NAME = "hf:org/net"
 MODEL = bytes(range(256)) * (LARGE // 100)
@@ -54,6 +55,46 @@ def test_a_hub_elsewhere_does_not_lead_to_this_machine() -> None:
         with pytest.raises(InputError, match=r"https alone|leads to this machine"):
             hub._check(url)
     hub._check("https://cdn.example.org/x")
+
+
+@pytest.mark.parametrize("part", [b"", b"[", b'[{"type": "file"'])
+def test_an_answer_that_ends_before_its_length(part: bytes, hub: StandIn, fetched: Fetched) -> None:
+    """It is told from an answer that is no list of a hub."""
+    hub.add("org/net", {"model.onnx": MODEL})
+
+    def cut(handler: Handler, path: str) -> bool:
+        if "/tree/" not in path:
+            return False
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(part)
+        return True
+
+    hub.hooks.append(cut)
+    with pytest.raises(InputError, match=r"^cannot reach 127\.0\.0\.1:\d+: the answer ended early; with --offline"):
+        fetched(NAME)
+    hub.hooks.clear()
+    assert fetched(NAME).read_bytes() == MODEL
+
+
+def test_the_length_of_an_answer_in_chunks_is_that_of_its_chunks(hub: StandIn, fetched: Fetched) -> None:
+    """A `Content-Length` beside them counts for nothing."""
+    hub.add("org/net", {"model.onnx": MODEL})
+
+    def chunks(handler: Handler, path: str) -> bool:
+        if "/revision/" not in path:
+            return False
+        body = json.dumps({"sha": commit(1)}).encode()
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        return True
+
+    hub.hooks.append(chunks)
+    assert fetched(NAME).read_bytes() == MODEL
 
 
 def test_a_circle_of_redirects(hub: StandIn, fetched: Fetched) -> None:

@@ -40,6 +40,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
 """The address of the next page in a header `Link`."""
 
+ENDED_EARLY = "the answer ended early"
 NO_ADDRESS = "HF_ENDPOINT is no address of a hub; it is one like https://huggingface.co"
 
 
@@ -74,7 +75,9 @@ class Answer:
 
     @property
     def num_bytes(self) -> int | None:
-        """Bytes of the body as they are announced; None where they are not."""
+        """Bytes of the body as they are announced; None where they are not, as of a body in chunks."""
+        if (self.headers.get("Transfer-Encoding") or "").lower() == "chunked":
+            return None
         length = self.headers.get("Content-Length") or ""
         return int(length) if re.fullmatch(r"[0-9]{1,18}", length) else None
 
@@ -84,10 +87,14 @@ class Answer:
         Raises:
             BrokenOffError: it has broken off.
         """
+        before = self._watch.num_bytes
         with self._watch.told():
             while chunk := self._response.read1(CHUNK_BYTES):
                 self._watch.num_bytes += len(chunk)
                 yield chunk
+        # `read1` raises nothing where a body ends before its length.
+        if self.num_bytes is not None and self._watch.num_bytes - before < self.num_bytes:
+            raise BrokenOffError(ENDED_EARLY)
 
 
 class Hub:
