@@ -32,6 +32,8 @@ MODEL = bytes(range(256)) * (LARGE // 100)
         ("https://user:secret@example.org/x", "has a name or a password in it: https://example.org"),
         ("https://[::1/x", "leads to what is no address"),
         ("https://example.org:x/y", "leads to what is no address"),
+        ("https://%6cocalhost/x", "leads to what is no address"),
+        ("https://127%2e0.0.1:8443/x", "leads to what is no address"),
     ],
 )
 def test_where_the_hub_may_not_lead(target: str, says: str, hub: StandIn, fetched: Fetched) -> None:
@@ -42,19 +44,27 @@ def test_where_the_hub_may_not_lead(target: str, says: str, hub: StandIn, fetche
     assert "secret" not in str(refused.value)
 
 
-def test_a_hub_elsewhere_does_not_lead_to_this_machine() -> None:
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1:8000", "127.9.9.9", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1."),
+        *("0.0.0.0:8443", "0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[0:0:0:0:0:0:0:1]"),
+        *("localhost", "LocalHost:80", "localhost.", "a.localhost", "a.localhost."),
+    ],
+)
+def test_a_hub_elsewhere_does_not_lead_to_this_machine(host: str) -> None:
     hub = remote.Hub("https://hub.example.org", None)
-    here = (
-        "http://127.0.0.1:8000/x",
-        "https://localhost/x",
-        "https://[::1]/x",
-        "https://127.9.9.9/",
-        "https://a.localhost",
-    )
-    for url in here:
-        with pytest.raises(InputError, match=r"https alone|leads to this machine"):
-            hub._check(url)
-    hub._check("https://cdn.example.org/x")
+    for scheme in ("http", "https"):
+        with pytest.raises(InputError, match=r"leads to this machine, .*; that is not followed"):
+            hub._check(f"{scheme}://{host}/x")
+    assert remote.Hub(f"http://{host}", None).host == host, "the user may name it"
+
+
+@pytest.mark.parametrize(
+    "host", ["cdn.example.org", "1.2.3.4", "[2001:db8::1]", "localhost.example.org", "mylocalhost"]
+)
+def test_a_hub_elsewhere_may_lead_elsewhere(host: str) -> None:
+    remote.Hub("https://hub.example.org", None)._check(f"https://{host}/x")
 
 
 @pytest.mark.parametrize("part", [b"", b"[", b'[{"type": "file"'])
