@@ -186,7 +186,7 @@ def _format_of_file(name: str, here: Reference, *, trust: bool) -> Format | None
     if suffix == CODE:
         raise InputError(f"{here} is code, which is not fetched; read it, and name a copy of your own")
     if suffix == SAFE:
-        folder = here.at(here.revision, WHOLE)
+        folder = shlex.quote(str(here.at(here.revision, WHOLE)))
         raise InputError(f"{here} holds weights alone; name the folder with its config.json, as {folder}")
     found = next((one for one in formats.known().values() if suffix in one.suffixes), None)
     if found is None and not trust:
