@@ -18,6 +18,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.loss_units import DB
 from bench.api.places import without_places
+from bench.api.printable import printable
 from bench.api.version import version
 from bench.decisions import ports
 from bench.decisions.constraints import METRIC
@@ -128,9 +129,10 @@ def save(
     # The code of a runtime runs one inference; a loop around it that generates is the harness's.
     plain = runtime.code(provider=cell.provider, threads=cell.threads) if task.request is None else None
     code = plain or HARNESS
+    packages = ", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package"
     program = PROGRAM_TEXT.format(
         cell=cell.path,
-        packages=", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package",
+        packages=ports.in_docstring(printable(packages)),
         ports=ports.lines(task, sizes),
         code=code.strip(),
         outputs=[spec.name for spec in ports.gives(task)],

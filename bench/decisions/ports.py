@@ -49,7 +49,12 @@ def lines(task: Task, sizes: Mapping[str, int]) -> str:
     for kind, specs in (("in", with_sizes(takes(task), sizes)), ("out", with_sizes(gives(task), sizes))):
         for spec in specs:
             found.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({_shape(spec)})")
-    return "\n".join(found).replace("\\", "\\\\").replace('"', '\\"')
+    return in_docstring("\n".join(found))
+
+
+def in_docstring(text: str) -> str:
+    """A text of a model or of stored results, as it stands in a docstring and does not end it."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def takes(task: Task) -> Sequence[TensorSpec]:

@@ -30,10 +30,9 @@ from bench.plugins.generating import Generating, Stepping, generating, step
 from bench.plugins.resized import Resized, resized
 from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
 from bench.records import store
-from bench.tasks import adopt
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
-NOT_SOURCE = ("README.md", "train.py", adopt.ORIGIN)
+NOT_SOURCE = ("README.md", "train.py")
 EFFECTS = ""
 """In place of a name: the statements of a file that have an effect when the file is imported."""
 MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -214,7 +215,7 @@ def machine_folder(results: Path) -> Path:
         return folders[0]
     if not folders:
         raise InputError(f"no results in {results}; `bench run` measures")
-    names = ", ".join(str(folder) for folder in folders)
+    names = ", ".join(shlex.quote(str(folder)) for folder in folders)
     raise InputError(f"{results} holds no results of this machine, but of others: give one with --results: {names}")
 
 

@@ -57,7 +57,8 @@ made from the code that reads the files (`make schema`). The version of the sche
   place from the folder of results on is the same, whatever its content; where git tracks it, and its path and the
   address of `origin` are the same, in whichever checkout; and where its content is the same. So a model that is trained
   anew in a checkout of its own, and that git does not track, has another name in results that lie elsewhere: keep it at
-  one place, or the results in the checkout.
+  one place, or the results in the checkout. Commands that run at once take turns at it by the lock
+  `.models.lock`.
 
 A field with a default may be left out. Names of durations in nanoseconds end with `_ns`, names of sizes with `_bytes`.
 """

@@ -27,12 +27,14 @@ from bench.tasks.hub import places
 from bench.tasks.hub.reference import Reference
 from bench.tasks.wanted import Wanted
 
-SCHEMA = 4  # raise it when the same file would become another task
+SCHEMA = 5  # raise it when the same file would become another task
 LONGEST_NAME = 60
 TRYING = 0.5
 """Share of the time for opening a model in which it may be run: a model that runs for ever is a row, not an error."""
+TASKS = "tasks"
+"""The folder of tasks in the cache."""
 ORIGIN = "origin.txt"
-"""A file beside the task of a model that was fetched: from where. No figure depends on it."""
+"""A file beside the folders of a task in the cache whose model was fetched: from where. No figure depends on it."""
 NEEDED = ("sources", "inputs", "outputs", "metric_name", "max_metric_loss")
 
 
@@ -128,8 +130,11 @@ def adopt(
 
 def origin_of(task: Task) -> str | None:
     """The model of the hub that a task was made of, as `hf:org/name@commit:path`; None for any other task."""
+    place = task.folder.parent.parent
+    if place.parent != cache.folder() / TASKS:  # a task of a person's own says nothing of where it is from
+        return None
     try:
-        return str(Reference.of(files.read_text(task.folder / ORIGIN).strip()))
+        return str(Reference.of(files.read_text(place / ORIGIN).strip()))
     except (OSError, ValueError, InputError):
         return None
 
@@ -140,7 +145,7 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     if _name(family) != family:
         return None
     before = os.environ.get("BENCH_PATH", "")
-    found = (cache.folder() / "tasks").glob(f"*/models/{family}/task.py")
+    found = (cache.folder() / TASKS).glob(f"*/models/{family}/task.py")
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
         _put_first(path.parents[2])
         with contextlib.suppress(PluginError):  # an older version of this package wrote the file
@@ -158,7 +163,7 @@ def _adopt_folder(path: Path, beside: str | None, results: Path | None) -> Adopt
     if known is not None and known.parent.resolve() == path and path.name != beside:
         return Adopted(name=path.name)
     adopted = _named(path, "", beside, results)
-    place = cache.folder() / "tasks" / cache.digest([str(path), adopted.name])
+    place = cache.folder() / TASKS / cache.digest([str(path), adopted.name])
     (place / "models").mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path and the name
         (place / "models" / adopted.name).symlink_to(path)
@@ -201,7 +206,7 @@ def _adopt_model(
     if options.dataset is not None:
         dataset.check(options.dataset)
     fetched = places.reference_of(path)
-    tasks = cache.folder() / "tasks"
+    tasks = cache.folder() / TASKS
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, "model")
@@ -209,16 +214,16 @@ def _adopt_model(
         found = _examine(module, path.absolute(), folder, options, limits)
         content = cache.digest_folder(folder)
         named = _named(path, content, beside, results, fetched)
-        if fetched is not None:
-            (folder / ORIGIN).write_text(f"{fetched}\n", encoding="utf-8")
 
         def make(target: Path) -> dict[str, Any]:
             target.parent.parent.mkdir(parents=True)
             shutil.move(folder, target.parent)
+            if fetched is not None:
+                (target.parents[2] / ORIGIN).write_text(f"{fetched}\n", encoding="utf-8")
             return {}
 
         key = cache.digest([SCHEMA, named.name, content, str(fetched or "")])
-        weights, _ = cache.obtain(f"tasks/{key}", f"models/{named.name}/{found['weights']}", make)
+        weights, _ = cache.obtain(f"{TASKS}/{key}", f"models/{named.name}/{found['weights']}", make)
     _put_first(weights.parents[2])
     sizes = {**found["given"], **found["guessed"], **found["following"]}
     chosen = Chosen(stated=stated(sizes), given=found["given"], sizes=sizes)
@@ -277,7 +282,7 @@ def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
 def _name(text: str, beside: str | None = None) -> str:
     """A task's name from a file's: fit to be a part of a cell's path, and not the name of another task or `beside`."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._-")[:LONGEST_NAME] or "model"
-    adopted = cache.folder() / "tasks"
+    adopted = cache.folder() / TASKS
     taken = [known for known, path in loading.find("models").items() if not path.is_relative_to(adopted)]
     name = f"{name}_own" if name in taken else name
     return f"{name}_new" if name == beside else name

@@ -5,23 +5,27 @@ and results of two of them under one name would hide each other. So a folder of 
 stands for, in `models.json`: digests of the model's place, relative to the folder, of its place in the project that it
 belongs to, and of its task. A model at the same place is the same, though its content has changed since, and so is one
 at the same place in another checkout of its project; so is the same content at another place. The file can be lost
-without losing a result: the next model of a name then takes it.
+without losing a result: the next model of a name then takes it. Commands that run at once take turns at it, and the
+first to note a name has it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from bench.api import cache
+from bench.api import cache, files
 from bench.api.errors import StoreError
+from bench.tasks.hub import settings
 from bench.tasks.hub.reference import Reference
 from bench.tasks.project import place_in_project
 
-FILE = "models.json"
+FILE, LOCK = "models.json", ".models.lock"
 MOST_FOLDERS = 3
 """Folders above a model's file that its name may begin with."""
 NUM_DIGITS = 8
@@ -51,11 +55,13 @@ class Chosen:
         name: the name.
         claim: the model that the name stands for from now on, see `keep`.
         note: a line to tell the user where the name is not that of the file, or is that of another file; or None.
+        before: the model that the name stood for when it was chosen; None where it stood for none.
     """
 
     name: str
     claim: Claim
     note: str | None = None
+    before: Claim | None = None
 
 
 def choose(
@@ -70,10 +76,22 @@ def choose(
         named: makes a task's name of a text.
         fetched: the model of the hub that it is: its place is in the hub, whatever its commit; None for a file.
     """
-    place = _place(results, path) if fetched is None else cache.digest(f"{fetched.repository}:{fetched.path or ''}")
+    known = _read(results)
+    chosen = _choose(known, results, path, content, named, fetched)
+    return dataclasses.replace(chosen, before=known.get(chosen.name))
+
+
+def _choose(
+    known: Mapping[str, Claim],
+    results: Path,
+    path: Path,
+    content: str,
+    named: Callable[[str], str],
+    fetched: Reference | None,
+) -> Chosen:
+    place = _place(results, path) if fetched is None else _place_in_hub(fetched)
     within = place_in_project(path) if fetched is None else None
     own = Claim(place=place, content=content, project=cache.digest(within) if within else "")
-    known = _read(results)
     texts = _texts(path, place) if fetched is None else _texts_of(fetched, place)
     candidates = [named(text) for text in texts]
     first = candidates[0]
@@ -94,22 +112,45 @@ def choose(
 
 
 def keep(results: Path, chosen: Chosen) -> None:
-    """Note which model a name stands for.
+    """Note which model a name stands for, unless it was given to another one since it was chosen.
+
+    Raises:
+        StoreError: it was, or the folder of results cannot be written.
+    """
+    from bench.records.store import write_atomically
+
+    if _read(results).get(chosen.name) == chosen.claim:
+        return
+    with _locked(results):
+        known = _read(results)
+        now = known.get(chosen.name)
+        if now is not None and now != chosen.before and now.place != chosen.claim.place:
+            if now.content and now.content == chosen.claim.content:
+                return
+            raise StoreError(
+                f"another `bench` has just taken the name {chosen.name} in {results} for another file",
+                fix="the same command chooses another name for this one",
+            )
+        noted = {name: dataclasses.asdict(claim) for name, claim in {**known, chosen.name: chosen.claim}.items()}
+        write_atomically(results / FILE, json.dumps(noted, indent=0, sort_keys=True) + "\n")
+
+
+@contextlib.contextmanager
+def _locked(results: Path) -> Iterator[None]:
+    """Hold the file of the names from reading to writing it; another process waits for the moment that takes.
 
     Raises:
         StoreError: the folder of results cannot be written.
     """
-    from bench.records.store import write_atomically
-
-    known = _read(results)
-    if known.get(chosen.name) != chosen.claim:
+    with contextlib.ExitStack() as held:
         try:
             results.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context(os.fdopen(files.open_to_change(results / LOCK), "rb"))
+            fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             fix = "choose another folder with --results"
             raise StoreError(f"cannot write to {results}: {error.strerror}", fix=fix) from error
-        noted = {name: dataclasses.asdict(claim) for name, claim in {**known, chosen.name: chosen.claim}.items()}
-        write_atomically(results / FILE, json.dumps(noted, indent=0, sort_keys=True) + "\n")
+        yield
 
 
 def _read(results: Path) -> Mapping[str, Claim]:
@@ -122,6 +163,13 @@ def _read(results: Path) -> Mapping[str, Claim]:
 
 def _place(results: Path, path: Path) -> str:
     return cache.digest(os.path.relpath(path, results))
+
+
+def _place_in_hub(fetched: Reference) -> str:
+    """The place of a model of the hub; another hub than the usual may have another model of that name."""
+    endpoint = settings.endpoint()
+    place = f"{fetched.repository}:{fetched.path or ''}"
+    return cache.digest(place if endpoint == settings.ENDPOINT else [endpoint, place])
 
 
 def _texts(path: Path, place: str) -> Iterator[str]:

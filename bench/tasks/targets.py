@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -252,7 +253,7 @@ class _Chooser:
             return credible[0]
         if refusals and not credible:
             raise InputError(
-                f"{self.data}: {refusals[0]}; or `bench run --output {rules[0].output}` judges that output"
+                f"{self.data}: {refusals[0]}; or `bench run --output {shlex.quote(rules[0].output)}` judges that output"
             )
         raise self._several("classes", {rule.output: self.observed.share_right(rule, classes) for rule in rules})
 
@@ -370,5 +371,5 @@ class _Chooser:
             )
         return InputError(
             f"{self.data}: the targets fit the {by} of {len(each)} outputs, which do not say the same: {names}; `bench "
-            f"run --output {next(iter(each))}` names the output to judge, as does `bench check`"
+            f"run --output {shlex.quote(next(iter(each)))}` names the output to judge, as does `bench check`"
         )

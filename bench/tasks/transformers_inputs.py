@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def specs(main: str, layout: Layout | None, parameters: Collection[str], asked: 
     if not found:
         raise InputError(
             f"the shape of its input {main!r} is not known here: give that of each input, such as --shape "
-            f"{main}=1x16x8 (or 1x16:int64), or samples by --dataset"
+            f"{shlex.quote(f'{main}=1x16x8')} (or 1x16:int64), or samples by --dataset"
         )
     return tuple(spec for name, spec in found.items() if not arrays or name in arrays)
 

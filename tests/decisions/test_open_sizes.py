@@ -61,6 +61,13 @@ def test_a_file_of_guessed_sizes_is_not_shipped(task: Path) -> None:
     )
 
 
+def test_the_command_that_asks_for_sizes_is_one_whatever_a_dimension_is_called(task: Path) -> None:
+    text = (task / "task.py").read_text().replace("sequence", "a; rm -r ~")
+    (task / "task.py").write_text(text)
+    catalog.forget()
+    assert outcome.sizes(fixed(RAW)).endswith("which `bench run --model` with --dim 'a; rm -r ~=16' asks for")
+
+
 def test_sizes_that_were_asked_for_are_not_guessed(task: Path) -> None:
     paths = [RAW, fixed(RAW)]
     assert open_sizes.of_guessed_sizes("own", paths) == [fixed(RAW)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.api import cache
@@ -17,6 +20,7 @@ from bench.decisions import deployment
 from bench.measure.limits import Limits
 from bench.plugins import catalog
 from bench.records import assemble
+from bench.records.store import Record
 from support import records as made
 
 CELL = "toy/null/native/raw/null/cpu/b1t1"
@@ -31,7 +35,9 @@ def save(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[
     source = tmp_path / "source"
     source.mkdir()
 
-    def save(folder: Path, content: bytes = b"an artifact", suffix: str = ".onnx") -> list[Path]:
+    def save(
+        folder: Path, content: bytes = b"an artifact", suffix: str = ".onnx", record: Record = record
+    ) -> list[Path]:
         path = source / f"made{suffix}"
         path.write_bytes(content)
         artifact = Artifact(format="onnx", sha256=cache.file_digest(path), size_bytes=len(content), path=path)
@@ -52,6 +58,19 @@ def change(folder: Path, **artifact: Any) -> None:
     recipe = json.loads(path.read_text())
     recipe["artifact"] |= artifact
     path.write_text(json.dumps(recipe))
+
+
+def test_stored_versions_are_text_in_the_program(save: Any, tmp_path: Path) -> None:
+    """They may have come from elsewhere with the results."""
+    hostile = {"onnx": '1"""\nimport os\nos.remove("x")\n"""', 'a"""': "2\\"}
+    found = made.with_artifact(made.baseline(CELL, a=1))
+    save(
+        tmp_path / "pick",
+        record=dataclasses.replace(found, header=msgspec.structs.replace(found.header, versions=hostile)),
+    )
+    tree = ast.parse((tmp_path / "pick" / "run.py").read_text())
+    assert not any(isinstance(node, ast.Import) and node.names[0].name == "os" for node in ast.walk(tree))
+    assert (ast.get_docstring(tree) or "").count('"""') == 3
 
 
 def test_a_pick_replaces_an_earlier_one_and_removes_its_artifact(save: Any, tmp_path: Path) -> None:

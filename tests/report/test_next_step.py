@@ -213,6 +213,7 @@ def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
             {"height": 224, "width": 96},
             "2 of 3 failed with: Reshape: 3 is not 4; the sizes were height=224, width=96; --dim height=SIZE sets",
         ),
+        ([failed("another")], {"h; ls": 3}, "the sizes were h; ls=3; --dim 'h; ls=SIZE' sets another"),
         ([failed("no answer within 60 s")], {"height": 1}, "--timeout 30m gives each step more time"),
         ([failed("out of memory (limit 2 GiB)")], {}, "--memory 8GiB sets what each process may take"),
         (
@@ -234,7 +235,7 @@ def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
             "before the time was up, for preparing the cells took it; the same command with --budget 5m goes on",
         ),
     ],
-    ids=["sizes", "time", "memory", "operator", "no sizes", "skipped", "broken", "no reason", "no time"],
+    ids=["sizes", "odd names", "time", "memory", "operator", "no sizes", "skipped", "broken", "no reason", "no time"],
 )
 def test_the_most_frequent_reason_and_what_changes_it(rows: list[Row], sizes: dict[str, int], line: str) -> None:
     (found,) = lines_of(rows, sizes=sizes)

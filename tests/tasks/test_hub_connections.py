@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import socket
 import ssl
@@ -17,7 +18,7 @@ import pytest
 from bench.api.errors import InputError
 from bench.tasks.hub import remote
 from support.hub_fixtures import Fetched
-from support.hub_server import LARGE, Handler, StandIn
+from support.hub_server import LARGE, Handler, StandIn, commit
 
 NAME = "hf:org/net"
 MODEL = bytes(range(256)) * (LARGE // 100)
@@ -33,6 +34,8 @@ MODEL = bytes(range(256)) * (LARGE // 100)
         ("https://user:secret@example.org/x", "has a name or a password in it: https://example.org"),
         ("https://[::1/x", "leads to what is no address"),
         ("https://example.org:x/y", "leads to what is no address"),
+        ("https://%6cocalhost/x", "leads to what is no address"),
+        ("https://127%2e0.0.1:8443/x", "leads to what is no address"),
     ],
 )
 def test_where_the_hub_may_not_lead(target: str, says: str, hub: StandIn, fetched: Fetched) -> None:
@@ -43,19 +46,67 @@ def test_where_the_hub_may_not_lead(target: str, says: str, hub: StandIn, fetche
     assert "secret" not in str(refused.value)
 
 
-def test_a_hub_elsewhere_does_not_lead_to_this_machine() -> None:
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1:8000", "127.9.9.9", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1."),
+        *("0.0.0.0:8443", "0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]", "[0:0:0:0:0:0:0:1]"),
+        *("localhost", "LocalHost:80", "localhost.", "a.localhost", "a.localhost."),
+    ],
+)
+def test_a_hub_elsewhere_does_not_lead_to_this_machine(host: str) -> None:
     hub = remote.Hub("https://hub.example.org", None)
-    here = (
-        "http://127.0.0.1:8000/x",
-        "https://localhost/x",
-        "https://[::1]/x",
-        "https://127.9.9.9/",
-        "https://a.localhost",
-    )
-    for url in here:
-        with pytest.raises(InputError, match=r"https alone|leads to this machine"):
-            hub._check(url)
-    hub._check("https://cdn.example.org/x")
+    for scheme in ("http", "https"):
+        with pytest.raises(InputError, match=r"leads to this machine, .*; that is not followed"):
+            hub._check(f"{scheme}://{host}/x")
+    assert remote.Hub(f"http://{host}", None).host == host, "the user may name it"
+
+
+@pytest.mark.parametrize(
+    "host", ["cdn.example.org", "1.2.3.4", "[2001:db8::1]", "localhost.example.org", "mylocalhost"]
+)
+def test_a_hub_elsewhere_may_lead_elsewhere(host: str) -> None:
+    remote.Hub("https://hub.example.org", None)._check(f"https://{host}/x")
+
+
+@pytest.mark.parametrize("part", [b"", b"[", b'[{"type": "file"'])
+def test_an_answer_that_ends_before_its_length(part: bytes, hub: StandIn, fetched: Fetched) -> None:
+    """It is told from an answer that is no list of a hub."""
+    hub.add("org/net", {"model.onnx": MODEL})
+
+    def cut(handler: Handler, path: str) -> bool:
+        if "/tree/" not in path:
+            return False
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(part)
+        return True
+
+    hub.hooks.append(cut)
+    with pytest.raises(InputError, match=r"^cannot reach 127\.0\.0\.1:\d+: the answer ended early; with --offline"):
+        fetched(NAME)
+    hub.hooks.clear()
+    assert fetched(NAME).read_bytes() == MODEL
+
+
+def test_the_length_of_an_answer_in_chunks_is_that_of_its_chunks(hub: StandIn, fetched: Fetched) -> None:
+    """A `Content-Length` beside them counts for nothing."""
+    hub.add("org/net", {"model.onnx": MODEL})
+
+    def chunks(handler: Handler, path: str) -> bool:
+        if "/revision/" not in path:
+            return False
+        body = json.dumps({"sha": commit(1)}).encode()
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.send_header("Content-Length", "1000")
+        handler.end_headers()
+        handler.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        return True
+
+    hub.hooks.append(chunks)
+    assert fetched(NAME).read_bytes() == MODEL
 
 
 def test_a_circle_of_redirects(hub: StandIn, fetched: Fetched) -> None:

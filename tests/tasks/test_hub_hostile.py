@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.api import cache
 from bench.api.errors import InputError
-from bench.tasks.hub import downloads, listing, places, remote
+from bench.tasks.hub import listing, places, remote
 from bench.tasks.hub.choosing import choose
 from bench.tasks.hub.listing import Entry
 from bench.tasks.hub.reference import WHOLE, Reference
@@ -176,69 +174,6 @@ def test_more_than_was_announced_is_cut_off(hub: StandIn, fetched: Fetched) -> N
     assert files_here() == []
 
 
-@pytest.mark.parametrize("begin", [0, 100])
-def test_another_length_than_was_listed(begin: int, hub: StandIn, fetched: Fetched) -> None:
-    hub.add("org/net", {"model.onnx": MODEL})
-    hub.hooks.append(of_files(lambda handler: handler.send_file(MODEL + b"more")))
-    if begin:
-        keep_beginning(MODEL[:begin])
-    with pytest.raises(InputError, match=r"sends more of model\.onnx than"):
-        fetched(NAME)
-    assert files_here() == []
-
-
-def keep_beginning(content: bytes) -> Path:
-    """Leave the beginning of the only file, as a download that was killed does."""
-    reference = Reference(repository="org/net", revision=commit(1), path="model.onnx")
-    target = places.of_model(reference, ["model.onnx"])
-    entry = listing.entries_of([told("model.onnx", MODEL)])[0][0]
-    name = cache.digest([str((target / "model.onnx").relative_to(places.folder())), entry.sha256, entry.blob])
-    path = places.of_commit("org/net", commit(1)) / places.PARTIAL / name
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    return path
-
-
-def test_a_beginning_is_gone_on_from(hub: StandIn, fetched: Fetched) -> None:
-    hub.add("org/net", {"model.onnx": MODEL})
-    path = keep_beginning(MODEL[:100])
-    assert fetched(NAME).read_bytes() == MODEL
-    assert [request.headers["range"] for request in hub.requests if "range" in request.headers] == ["bytes=100-"] * 2
-    assert not path.exists()
-
-
-@pytest.mark.parametrize(
-    "beginning", [b"x" * 100, MODEL + b"more", b"x" * len(MODEL)], ids=["other", "longer", "another of its length"]
-)
-def test_a_beginning_of_something_else_is_begun_anew(beginning: bytes, hub: StandIn, fetched: Fetched) -> None:
-    hub.add("org/net", {"model.onnx": MODEL})
-    keep_beginning(beginning)
-    assert fetched(NAME).read_bytes() == MODEL
-
-
-@pytest.mark.parametrize("status", [200, 206, 416])
-def test_a_host_that_does_not_go_on(status: int, hub: StandIn, fetched: Fetched) -> None:
-    """It sends the whole file, another part of it, or nothing, whatever part is asked for."""
-    hub.add("org/net", {"model.onnx": MODEL})
-    keep_beginning(MODEL[:100])
-
-    def answer(handler: Handler) -> None:
-        if "Range" not in handler.headers:
-            return handler.send_file(MODEL)
-        if status == 416:
-            return handler.refuse(416)
-        handler.send_response(status)
-        if status == 206:
-            handler.send_header("Content-Range", f"bytes 0-{len(MODEL) - 1}/{len(MODEL)}")
-        handler.send_header("Content-Length", str(len(MODEL)))
-        handler.end_headers()
-        handler.wfile.write(MODEL)
-        return None
-
-    hub.hooks.append(of_files(answer))
-    assert fetched(NAME).read_bytes() == MODEL
-
-
 @pytest.mark.parametrize("large", [True, False], ids=["sha256", "blob"])
 def test_another_content_than_was_listed(large: bool, hub: StandIn, fetched: Fetched) -> None:
     content = MODEL if large else b"small model"
@@ -248,40 +183,6 @@ def test_another_content_than_was_listed(large: bool, hub: StandIn, fetched: Fet
     with pytest.raises(InputError, match=r"sends another content of model\.onnx than it lists: its digest differs$"):
         fetched(NAME)
     assert files_here() == []
-
-
-def test_a_download_that_breaks_off_goes_on(hub: StandIn, fetched: Fetched) -> None:
-    hub.add("org/net", {"model.onnx": MODEL})
-    begun: list[str | None] = []
-
-    def part(handler: Handler) -> None:
-        """Announce the rest, send a third of the file, and hang up."""
-        asked = handler.headers.get("Range")
-        begun.append(asked)
-        begin = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
-        handler.send_response(206 if asked else 200)
-        handler.send_header("Content-Range", f"bytes {begin}-{len(MODEL) - 1}/{len(MODEL)}")
-        handler.send_header("Content-Length", str(len(MODEL) - begin))
-        handler.end_headers()
-        handler.wfile.write(MODEL[begin : begin + 1000])
-
-    hub.hooks.append(of_files(part))
-    assert fetched(NAME).read_bytes() == MODEL
-    assert begun == [None, "bytes=1000-", "bytes=2000-"]
-    assert [line for line in fetched.said if "broke off" in line] == [
-        "model.onnx broke off at 1.0 kB of 2.6 kB: the answer ended early",
-        "model.onnx broke off at 2.0 kB of 2.6 kB: the answer ended early",
-    ]
-
-
-def test_a_download_that_breaks_off_again_and_again(hub: StandIn, fetched: Fetched) -> None:
-    hub.add("org/net", {"model.onnx": MODEL})
-    hub.hooks.append(of_files(lambda handler: handler.refuse(503)))
-    with pytest.raises(InputError, match=r"broke off model\.onnx 5 times; the same command goes on from 0\.0 kB$"):
-        fetched(NAME)
-    assert len(hub.asked("cdn")) == downloads.ATTEMPTS
-    hub.hooks.clear()
-    assert fetched(NAME).read_bytes() == MODEL
 
 
 def test_an_encoding_is_refused(hub: StandIn, fetched: Fetched) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +21,7 @@ from bench.api.errors import StoreError
 from bench.plugins import catalog
 from bench.tasks import adopt, names, project
 from bench.tasks.adopt import Adopted
+from bench.tasks.hub.reference import Reference
 
 
 @pytest.fixture(autouse=True)
@@ -199,6 +204,69 @@ def test_tasks_of_ones_own_in_folders_of_one_name() -> None:
     assert [measured(Path(place)).name for place in ("a/mine", "b/mine")] == ["mine", "b_mine"]
     assert adopt.adopt(Path("a/mine"), results=Path("results")).name == "mine"
     assert catalog.task("b_mine").folder.resolve() == Path("b/mine").resolve()
+
+
+def test_of_two_commands_at_once_the_first_to_note_a_name_has_it() -> None:
+    """Both chose before either noted."""
+    results = Path("results")
+    first, second = (adopt.adopt(save(f"{name}/model.onnx", 2 + at), results=results) for at, name in enumerate("xy"))
+    assert (first.name, second.name) == ("model", "model")
+    assert first.chosen is not None
+    assert second.chosen is not None
+    names.keep(results, first.chosen)
+    noted = Path(results, names.FILE).read_text()
+    with pytest.raises(StoreError, match=r"has just taken the name model in results for another file \(the same"):
+        names.keep(results, second.chosen)
+    assert Path(results, names.FILE).read_text() == noted
+    assert [measured(Path(f"{name}/model.onnx")).name for name in "yx"] == ["y_model", "model"]
+
+
+def test_two_commands_at_once_on_the_same_model_have_one_name() -> None:
+    """Whether at two places, or at one where it was trained anew in between."""
+    results = Path("results")
+    save("x/model.onnx"), save("y/model.onnx")
+    first, second = (adopt.adopt(Path(f"{name}/model.onnx"), results=results).chosen for name in "xy")
+    anew = adopt.adopt(save("x/model.onnx", 7), results=results).chosen
+    assert first is not None
+    assert second is not None
+    assert anew is not None
+    names.keep(results, first)
+    noted = Path(results, names.FILE).read_text()
+    names.keep(results, second)
+    assert Path(results, names.FILE).read_text() == noted
+    names.keep(results, anew)
+    assert json.loads(Path(results, names.FILE).read_text())["model"]["content"] == anew.claim.content
+
+
+def test_names_that_are_noted_at_once_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = names._read
+
+    def slowly(results: Path) -> Mapping[str, names.Claim]:
+        found = read(results)
+        time.sleep(0.05)  # in which others write
+        return found
+
+    monkeypatch.setattr(names, "_read", slowly)
+    chosen = [names.Chosen(name=f"m{at}", claim=names.Claim(place=str(at))) for at in range(6)]
+    with ThreadPoolExecutor(len(chosen)) as threads:
+        list(threads.map(functools.partial(names.keep, Path("results")), chosen))
+    assert read(Path("results")) == {one.name: one.claim for one in chosen}
+
+
+def test_a_repository_of_another_hub_is_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = Reference.of("hf:org/net:model.onnx")
+
+    def name(endpoint: str, content: str) -> str:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        chosen = names.choose(Path("results"), Path("model.onnx"), content, str, fetched=fetched)
+        names.keep(Path("results"), chosen)
+        return chosen.name
+
+    hubs = ("", "https://hub.example.org/", "https://other.example.org")
+    assert [name(hub, hub) for hub in hubs][:2] == ["net", "org_net"]
+    assert len({name(hub, "trained anew") for hub in reversed(hubs)}) == 3
+    assert name("https://huggingface.co", "") == "net"
+    assert name("https://hub.example.org", "") == "org_net"
 
 
 SAVED = """

@@ -349,7 +349,7 @@ def test_a_class_that_is_not_keras_s_is_named_with_the_way_out(
     else:
         keras.Sequential([inputs, *layers]).save(path)
     with pytest.raises(
-        InputError, match=r"it needs LambdaScale, which is not Keras's own .*; write a Python file that"
+        InputError, match=r"it needs 'LambdaScale', which is not Keras's own .*; write a Python file that"
     ):
         examined("keras", path)
 
@@ -367,7 +367,7 @@ def test_a_function_that_is_not_keras_s_is_named_with_the_way_out(examined: Exam
     kept = registered.pop("test_frameworks>steep")
     try:
         with pytest.raises(
-            InputError, match=r"it needs .*steep, which is not Keras's own .*; write a Python file that"
+            InputError, match=r"it needs '.*steep', which is not Keras's own .*; write a Python file that"
         ):
             examined("keras", path)
     finally:
@@ -380,7 +380,13 @@ def test_a_function_that_is_not_keras_s_is_named_with_the_way_out(examined: Exam
         (
             '"module": "keras.layers", "class_name": "Dense"',
             '"module": "keras_hub.layers", "class_name": "Mixer"',
-            r"it needs Mixer of keras_hub, not installed; pip install keras-hub",
+            r"it needs 'Mixer' of keras_hub, not installed; pip install keras-hub",
+        ),
+        (
+            '"module": "keras.layers", "class_name": "Dense"',
+            '"module": "own", "class_name": "Could not deserialize class \'Mixer\' because its parent module evil_pkg '
+            'cannot be imported"',
+            r"it names 'Mixer' of a package evil_pkg, which is not installed$",
         ),
         (
             '"units": 3',
@@ -389,7 +395,7 @@ def test_a_function_that_is_not_keras_s_is_named_with_the_way_out(examined: Exam
         ),
         ('"units": 3', '"units": -3', r"Keras cannot load it: .*positive integer.*-3"),
     ],
-    ids=["a package", "an argument", "a value"],
+    ids=["a package", "a package that Keras does not know", "an argument", "a value"],
 )
 def test_what_keras_says_last_is_kept(before: str, after: str, says: str, examined: Examined, tmp_path: Path) -> None:
     """Its messages quote the whole configuration of the layer before they tell what is wrong with it."""

@@ -83,7 +83,11 @@ def test_files_that_hold_no_estimator(examined: Examined, plugin_folder: Path, t
             ("sklearn", pickle.dumps(texts), "it holds a Pipeline without n_features_in_"),
             ("sklearn", pickle.dumps(booster), r"it holds a Booster .* LightGBM's own models are read from the files"),
             ("sklearn", pickle.dumps(several), "predict_proba gives a list of 2 arrays, one for each of several"),
-            ("sklearn", b"cno_such_package\nModel\n.", r"no_such_package, which is not installed; .*'inferometer\[skl"),
+            (
+                "sklearn",
+                b"cno_such_package\nModel\n.",
+                r"'no_such_package', which is not installed; .*'inferometer\[skl",
+            ),
             ("xgboost", b'{"a": 1}', r"it is no model that XGBoost's save_model\(\) wrote: [^\n]{1,150}$"),
             ("xgboost", b"junk", r"it is no model that XGBoost's save_model\(\) wrote: "),
             ("lightgbm", b"junk", r"LightGBM's save_model\(\) wrote: .*; no other \.txt file can be measured"),

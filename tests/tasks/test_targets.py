@@ -233,18 +233,21 @@ def test_an_output_that_only_seems_to_fit_is_asked_about(other: np.ndarray) -> N
     if other.shape[1:] == (1,):
         y = np.where(y > 1, 1, y)
     with pytest.raises(
-        InputError, match=r"do not say the same: .*; `bench run --output \w+` names the output to judge"
+        InputError, match=r"do not say the same: .*; `bench run --output '\$\(logits\)'` names the output to judge"
     ):
-        choose(y, {"logits": LAST_ABSENT, "other": other})
-    judge = choose(y, {"logits": LAST_ABSENT, "other": other}, output="logits")
-    assert metric(judge, {"logits": LAST_ABSENT}) == np.mean(LAST_ABSENT.argmax(1) == y)
+        choose(y, {"$(logits)": LAST_ABSENT, "other": other})
+    judge = choose(y, {"$(logits)": LAST_ABSENT, "other": other}, output="$(logits)")
+    assert metric(judge, {"$(logits)": LAST_ABSENT}) == np.mean(LAST_ABSENT.argmax(1) == y)
 
 
 @pytest.mark.parametrize("other", [scores(4), RNG.integers(0, 3, N), scores(200)], ids=["boxes", "label", "hidden"])
 def test_a_refusal_is_not_lost_where_another_output_fits(other: np.ndarray) -> None:
     z = scores(3)
-    with pytest.raises(InputError, match=r"targets run from 1 to 3; output 'z' has 3 classes: 0 to 2; .*subtract 1"):
-        choose(z.argmax(1) + 1, {"z": z, "other": other})
+    with pytest.raises(
+        InputError, match=r"targets run from 1 to 3; output 'z' has 3 classes: 0 to 2; .*subtract 1"
+    ) as refused:
+        choose(z.argmax(1) + 1, {"z": z, "$(x)": other})
+    assert "`bench run --output $" not in str(refused.value)
 
 
 def test_outputs_that_say_something_else_need_a_choice() -> None:

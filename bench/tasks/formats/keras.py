@@ -12,6 +12,7 @@ from bench.tasks import probe, sizes, tf_models, tf_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
+from bench.tasks.pretrained_folder import shown
 from bench.tasks.user_task import TensorFlowTask
 
 FORMAT = Format(described="a .keras file", suffixes=(".keras",))
@@ -23,6 +24,8 @@ NOT_INSTALLED = re.compile(
     r"Could not deserialize \w+ '([^']+)' because its parent module (\w+)[\w.]* cannot be imported"
 )
 """How Keras says that a class is of a package that it would import, but that is not there."""
+PACKAGES = {"keras_hub": "keras-hub", "keras_cv": "keras-cv", "keras_nlp": "keras-nlp"}
+"""The packages that Keras imports by itself, and what installs them; no other text of a file becomes a command."""
 
 
 class KerasTask(TensorFlowTask):
@@ -65,12 +68,14 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         model = opened(folder / "model.keras", trust=asked.trust)
     except InputError as error:
         if missing := NOT_INSTALLED.search(str(error.__cause__)):
-            package = missing[2].replace("_", "-")
-            raise InputError(f"it needs {missing[1]} of {missing[2]}, not installed; pip install {package}") from error
+            name, package = shown(missing[1]), missing[2]
+            if package not in PACKAGES:
+                raise InputError(f"it names {name} of a package {package}, which is not installed") from error
+            raise InputError(f"it needs {name} of {package}, not installed; pip install {PACKAGES[package]}") from error
         if missing := NOT_FOUND.search(str(error.__cause__)):
             raise InputError(
-                f"it needs {missing[1]}, which is not Keras's own and is not in the file; write a Python file that "
-                "imports it, with example_inputs() and a build() that returns the loaded model"
+                f"it needs {shown(missing[1])}, which is not Keras's own and is not in the file; write a Python file "
+                "that imports it, with example_inputs() and a build() that returns the loaded model"
             ) from error
         raise
     if not getattr(model, "inputs", None):

@@ -18,6 +18,7 @@ from bench.tasks import probe, sizes
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
+from bench.tasks.pretrained_folder import shown
 from bench.tasks.user_task import OwnTask
 
 FORMAT = Format(
@@ -88,7 +89,7 @@ def _loaded(path: Path) -> Any:
         try:
             return estimators.load(path)
         except ModuleNotFoundError as error:
-            raise InputError(f"it needs the package {error.name}, which is not installed; {INSTALL}") from error
+            raise InputError(f"it needs the package {shown(error.name)}, which is not installed; {INSTALL}") from error
 
 
 def _num_features(estimator: Any) -> int:

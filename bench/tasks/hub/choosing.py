@@ -58,21 +58,27 @@ def choose(files: Mapping[str, Entry], reference: Reference, *, trust: bool) -> 
     if reference.path is not None:
         return _named(files, reference, reference.path, trust=trust)
     able, reasons = [], []
-    candidates = _candidates(files)
-    for path in candidates[:MOST_LOOKED_AT]:
+    candidates, passed_over = _candidates(files)
+    for path in candidates:
         try:
             able.append(_named(files, reference, path, trust=trust))
         except InputError as error:
             reasons.append(error)
-    if len(able) == 1 and len(candidates) <= MOST_LOOKED_AT:
+    if len(able) == 1 and not passed_over:
         return able[0]
+    others = f"; {passed_over:,} more may be models, and were not looked at" if passed_over else ""
     if able:
         told = [f"{one.path} ({size_text(one.size)})" for one in able[:MOST_NAMED]]
-        number = len(able) + len(candidates[MOST_LOOKED_AT:])
-        more = [f"{number - len(told)} more"] if number > len(told) else []
+        more = [f"{len(able) - len(told)} more"] if len(able) > len(told) else []
         raise InputError(
-            f"{reference} has {number} models: {', '.join(told + more)}",
+            f"{reference} has {_number(able)}: {', '.join(told + more)}{others}",
             fix=f"name one: --model {shlex.quote(str(reference.at(reference.revision, able[0].path)))}",
+        )
+    if passed_over:
+        why = f": {reasons[0]}" if reasons else ""
+        raise InputError(
+            f"of the first {MOST_LOOKED_AT} files and folders of {reference} that may be models none can be measured"
+            f"{others}; name one by its path{why}"
         )
     if reasons:
         raise reasons[0]
@@ -105,17 +111,32 @@ def code_beside(files: Mapping[str, Entry], choice: Choice) -> list[str]:
     return [name for name in _names(files, choice.path) if name.endswith(CODE) and "/" not in name]
 
 
-def _candidates(files: Mapping[str, Entry]) -> list[str]:
-    """Paths of files and folders that are models by their names; a folder within the folder of a model is none."""
+def _number(able: Sequence[Choice]) -> str:
+    return "1 model" if len(able) == 1 else f"{len(able)} models"
+
+
+def _candidates(files: Mapping[str, Entry]) -> tuple[list[str], int]:
+    """Paths of files and folders that are models by their names, and how many more were not looked at.
+
+    A folder within the folder of a model is none.
+    """
     known = formats.known().values()
     markers = {found.marker for found in known if found.marker is not None}
     suffixes = {suffix for found in known for suffix in found.suffixes} - {*SELDOM}
+    marked = {posixpath.dirname(path) or WHOLE for path in files if posixpath.basename(path) in markers}
     folders: list[str] = []
-    marked = sorted({posixpath.dirname(path) or WHOLE for path in files if posixpath.basename(path) in markers})
-    for path in marked[:MOST_LOOKED_AT]:
-        if not any(other == WHOLE or path.startswith(f"{other}/") for other in folders) and _is_whole(files, path):
+    num_looked_at = passed_over = 0
+    for path in sorted(marked, key=lambda path: (path != WHOLE, path)):
+        if any(other == WHOLE or path.startswith(f"{other}/") for other in folders):
+            continue
+        if num_looked_at == MOST_LOOKED_AT:
+            passed_over += 1
+            continue
+        num_looked_at += 1
+        if _is_whole(files, path):
             folders.append(path)
-    return [*folders, *sorted(path for path in files if PurePosixPath(path).suffix.lower() in suffixes)]
+    found = [*folders, *sorted(path for path in files if PurePosixPath(path).suffix.lower() in suffixes)]
+    return found[:MOST_LOOKED_AT], passed_over + len(found[MOST_LOOKED_AT:])
 
 
 def _is_whole(files: Mapping[str, Entry], folder: str) -> bool:
@@ -165,7 +186,7 @@ def _format_of_file(name: str, here: Reference, *, trust: bool) -> Format | None
     if suffix == CODE:
         raise InputError(f"{here} is code, which is not fetched; read it, and name a copy of your own")
     if suffix == SAFE:
-        folder = here.at(here.revision, WHOLE)
+        folder = shlex.quote(str(here.at(here.revision, WHOLE)))
         raise InputError(f"{here} holds weights alone; name the folder with its config.json, as {folder}")
     found = next((one for one in formats.known().values() if suffix in one.suffixes), None)
     if found is None and not trust:

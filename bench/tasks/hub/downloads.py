@@ -19,7 +19,7 @@ from bench.api.errors import InputError
 from bench.tasks.hub import listing, places
 from bench.tasks.hub.listing import Entry, size_text
 from bench.tasks.hub.reference import Reference
-from bench.tasks.hub.remote import BrokenOffError, Hub, StatusError
+from bench.tasks.hub.remote import ENDED_EARLY, BrokenOffError, Hub, StatusError
 
 ATTEMPTS, PAUSE_S = 5, 1.0
 """How often a file is asked for, and the time between: the hub is asked again where it was too busy, too."""
@@ -33,6 +33,18 @@ READ_BYTES = 2**20
 def is_whole(entry: Entry, target: Path) -> bool:
     """Whether a file is here: what lies at its place was whole when it was put there."""
     return target.is_file() and target.stat().st_size == entry.size
+
+
+def num_missing(reference: Reference, entry: Entry, target: Path) -> int:
+    """Bytes of a file that are still to be fetched: all but the beginning that an earlier attempt left.
+
+    Args:
+        reference: the model at its commit.
+        entry: the file.
+        target: where it goes.
+    """
+    kept = _size(_partial(reference, entry, target))
+    return entry.size - kept if kept <= entry.size else entry.size
 
 
 def check_room(num_bytes: int, folder: Path) -> None:
@@ -68,9 +80,25 @@ def download(hub: Hub, reference: Reference, entry: Entry, target: Path, say: Ca
     """
     if is_whole(entry, target):
         return
-    name = cache.digest([str(target.relative_to(places.folder())), entry.sha256, entry.blob])
-    partial = places.of_commit(reference.repository, reference.revision) / places.PARTIAL / name
+    partial = _partial(reference, entry, target)
     partial.parent.mkdir(parents=True, exist_ok=True)
+    for is_own in (not _size(partial), True):
+        begin = _complete(hub, reference, entry, partial, say)
+        if _is_right(entry, partial):
+            _put(partial, target)
+            return
+        partial.unlink()
+        if is_own or not begin:
+            raise InputError(f"{hub.host} sends another content of {entry.path} than it lists: its digest differs")
+        say(f"{entry.path}: the beginning that was kept is not that of the file; all of it is fetched")
+
+
+def _complete(hub: Hub, reference: Reference, entry: Entry, partial: Path, say: Callable[[str], None]) -> int:
+    """Add what is missing to the beginning of a file; returns the bytes that were there before the last attempt.
+
+    Raises:
+        InputError, OSError: as `download`; the content is not compared.
+    """
     url = f"{reference.repository}/resolve/{reference.revision}/{quote(entry.path)}"
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -78,22 +106,22 @@ def download(hub: Hub, reference: Reference, entry: Entry, target: Path, say: Ca
         try:
             begin = _append(hub, url, entry, partial)
             if partial.stat().st_size < entry.size:
-                raise BrokenOffError("the answer ended early")
+                raise BrokenOffError(ENDED_EARLY)
+            return begin
         except (BrokenOffError, StatusError) as error:
             if isinstance(error, StatusError) and error.status not in BUSY:
                 raise InputError(f"{reference}: {entry.path}: {listing.reason(hub, error)}") from error
             why = f"status {error.status}" if isinstance(error, StatusError) else str(error)
             say(f"{entry.path} broke off at {size_text(_size(partial))} of {size_text(entry.size)}: {why}")
-            continue
-        if _is_right(entry, partial):
-            _put(partial, target)
-            return
-        partial.unlink()
-        if not begin:  # else the beginning may have been that of another file
-            raise InputError(f"{hub.host} sends another content of {entry.path} than it lists: its digest differs")
     raise InputError(
         f"{hub.host} broke off {entry.path} {ATTEMPTS} times; the same command goes on from {size_text(_size(partial))}"
     )
+
+
+def _partial(reference: Reference, entry: Entry, target: Path) -> Path:
+    """Where the beginning of a file lies until all of it is there."""
+    name = cache.digest([str(target.relative_to(places.folder())), entry.sha256, entry.blob])
+    return places.of_commit(reference.repository, reference.revision) / places.PARTIAL / name
 
 
 def _append(hub: Hub, url: str, entry: Entry, partial: Path) -> int:

@@ -118,8 +118,12 @@ def _obtain(
         return 0
     if hub is None:
         raise _not_here(reference)
-    size = sum(entry.size for entry in missing)
-    say(f"{len(missing)} {'file' if len(missing) == 1 else 'files'} of {size_text(size)} to fetch from {hub.host}")
+    size = sum(downloads.num_missing(reference, entry, folder / entry.path) for entry in missing)
+    kept = sum(entry.size for entry in missing) - size
+    here = f", besides {size_text(kept)} that are here" if kept else ""
+    say(
+        f"{len(missing)} {'file' if len(missing) == 1 else 'files'} of {size_text(size)} to fetch from {hub.host}{here}"
+    )
     if before + size > MUCH_BYTES and not asked.may_be_large:
         whole, most = size_text(before + size), size_text(MUCH_BYTES)
         raise InputError(

@@ -40,6 +40,7 @@ REDIRECTS = (301, 302, 303, 307, 308)
 NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
 """The address of the next page in a header `Link`."""
 
+ENDED_EARLY = "the answer ended early"
 NO_ADDRESS = "HF_ENDPOINT is no address of a hub; it is one like https://huggingface.co"
 
 
@@ -74,7 +75,9 @@ class Answer:
 
     @property
     def num_bytes(self) -> int | None:
-        """Bytes of the body as they are announced; None where they are not."""
+        """Bytes of the body as they are announced; None where they are not, as of a body in chunks."""
+        if (self.headers.get("Transfer-Encoding") or "").lower() == "chunked":
+            return None
         length = self.headers.get("Content-Length") or ""
         return int(length) if re.fullmatch(r"[0-9]{1,18}", length) else None
 
@@ -84,10 +87,14 @@ class Answer:
         Raises:
             BrokenOffError: it has broken off.
         """
+        before = self._watch.num_bytes
         with self._watch.told():
             while chunk := self._response.read1(CHUNK_BYTES):
                 self._watch.num_bytes += len(chunk)
                 yield chunk
+        # `read1` raises nothing where a body ends before its length.
+        if self.num_bytes is not None and self._watch.num_bytes - before < self.num_bytes:
+            raise BrokenOffError(ENDED_EARLY)
 
 
 class Hub:
@@ -187,6 +194,8 @@ class Hub:
             place = f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
         if parts.username is not None or parts.password is not None:
             raise InputError(f"an address of the hub has a name or a password in it: {place}; a token goes to HF_TOKEN")
+        if "%" in parts.netloc:  # a request would decode it, and go to another host than the one that is checked here
+            raise InputError(f"{self.host} leads to what is no address")
         is_here = _is_here(parts.hostname)
         if not parts.hostname or parts.scheme not in (("https", "http") if is_here else ("https",)):
             raise InputError(f"the hub is reached over https alone, and {self.host} leads to {place}")
@@ -324,11 +333,19 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _is_here(host: str | None) -> bool:
-    """Whether a host is this machine by its name or number."""
+    """Whether a host is this machine by its name or number, in every form in which a connection takes it."""
+    name = (host or "").rstrip(".")
+    number: ipaddress.IPv4Address | ipaddress.IPv6Address
     try:
-        return ipaddress.ip_address(host or "").is_loopback
+        number = ipaddress.ip_address(name)
     except ValueError:
-        return host is not None and (host == "localhost" or host.endswith(".localhost"))
+        try:
+            number = ipaddress.IPv4Address(socket.inet_aton(name))  # 127.1, 0x7f000001
+        except (OSError, ValueError):
+            return name == "localhost" or name.endswith(".localhost")
+    if isinstance(number, ipaddress.IPv6Address):
+        number = number.ipv4_mapped or number
+    return number.is_loopback or number.is_unspecified
 
 
 def _reason(error: Exception) -> str:
