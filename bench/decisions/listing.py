@@ -12,7 +12,7 @@ from typing import TypeVar
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
 from bench.api.contained import contained
 from bench.api.errors import BenchError
-from bench.plugins import catalog
+from bench.plugins import catalog, declared
 
 P = TypeVar("P", bound=Plugin)
 
@@ -80,4 +80,6 @@ def _of_variant(variant: Variant) -> str:
 
 def _of_runtime(runtime: Runtime) -> str:
     options = f"; options {', '.join(runtime.options)}" if runtime.options else ""
-    return f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}{options}"
+    providers: tuple[str, ...] = declared.ask(runtime, "providers")
+    declared.ask(runtime, "packages", *providers[:1])
+    return f"opens {' and '.join(runtime.formats)} on {', '.join(providers)}{options}"
