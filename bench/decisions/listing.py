@@ -59,11 +59,14 @@ def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[
 
 
 def _names_of_variants() -> list[str]:
-    """The names of all variants; where a file cannot be loaded, the names of the files, one of which has the reason."""
-    try:
-        return list(catalog.variants())
-    except BenchError:
-        return list(loading.find("variants"))
+    """The names of all variants, and then those of the files that cannot be loaded."""
+    broken = []
+    for name in loading.find("variants"):
+        try:
+            catalog.variant_file(name)
+        except BenchError:
+            broken.append(name)
+    return [*catalog.variants(), *broken]
 
 
 def _of_task(task: Task) -> str:

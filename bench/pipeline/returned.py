@@ -39,8 +39,8 @@ def outputs_of(session: Session, feeds: Arrays) -> Outputs:
     outputs = session.run(feeds)
     if not isinstance(outputs, list | tuple):
         found = _kind(outputs)
-    elif (other := next((value for value in outputs if not isinstance(value, np.ndarray)), outputs)) is not outputs:
-        found = f"{_kind(outputs)} with {_kind(other)}"
+    elif others := [value for value in outputs if not isinstance(value, np.ndarray | np.generic)]:
+        found = f"{_kind(outputs)} with {_kind(others[0])}"
     else:
         return outputs
     raise PluginError(

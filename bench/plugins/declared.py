@@ -71,9 +71,10 @@ def check(path: Path, plugin: type[Plugin], base: type[Plugin]) -> None:
             if found := difflib.get_close_matches(name, own, n=1, cutoff=NEAR_MISSING):
                 said.append(f"did you mean {'it' if len(missing) == 1 else name} by {found[0]}?")
         raise PluginError(f"{path}: {'; '.join(said)}")
-    known = {name for name in (*dir(base), *attributes) if not name.startswith("_")} - set(vars(plugin))
+    free = {name for name in (*dir(base), *attributes) if not name.startswith("_")} - set(vars(plugin))
     for name in own:
-        if found := difflib.get_close_matches(name, known, n=1, cutoff=NEAR):
+        alike = [one for one in free if _is_method(base, one) == _is_method(plugin, name)]
+        if found := difflib.get_close_matches(name, alike, n=1, cutoff=NEAR):
             raise PluginError(
                 f"{path}: {plugin.__name__} defines {name}, which nothing calls; did you mean {found[0]}? "
                 f"(a helper of its own may be named _{name})"
@@ -94,6 +95,10 @@ def _attributes(base: type[Plugin]) -> dict[str, str]:
             if annotation.startswith("ClassVar["):
                 found.setdefault(name, annotation.removeprefix("ClassVar[").removesuffix("]"))
     return found
+
+
+def _is_method(plugin: type[Plugin], name: str) -> bool:
+    return inspect.isfunction(getattr(plugin, name, None))
 
 
 def _is_new(plugin: type[Plugin], name: str) -> bool:
