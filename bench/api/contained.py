@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
+from bench.api import frames
 from bench.api.errors import PluginError
+from bench.api.frames import PACKAGE
 
-PACKAGE = Path(__file__).resolve().parents[1]
 _LEAVE = os._exit
 _INSIDE = threading.local()
 
@@ -53,6 +54,22 @@ def contained(path: Path, doing: str) -> Iterator[None]:
         raise PluginError(f"{path}: {doing} {_what(error)}") from error
     finally:
         _INSIDE.process = before
+
+
+@contextlib.contextmanager
+def reported(path: Path, doing: str) -> Iterator[None]:
+    """As `contained`, where an exception becomes a sentence, too: with the file, and the line that raised it.
+
+    Raises:
+        PluginError: the code raised something, or called `os._exit`.
+    """
+    try:
+        with contained(path, doing):
+            yield
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{path}: {doing} raised {frames.told(error)}") from error
 
 
 def _refuse_to_leave(status: int) -> None:

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
-from bench.api import errors
+from bench.api import errors, frames
 from bench.api.contained import contained
 from bench.api.errors import InputError, PluginError
 
@@ -106,7 +106,7 @@ def _load_module(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         if isinstance(error, PluginError) or not isinstance(error, Exception):
             raise
-        raise PluginError(f"cannot load {path}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"cannot load {path}: {frames.told(error)}") from error
     return module
 
 

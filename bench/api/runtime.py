@@ -31,7 +31,11 @@ class Session(abc.ABC):
     def run(self, feeds: Arrays) -> Outputs:
         """One inference: host arrays by input name in, host arrays in the order of the task's outputs out.
 
-        This method is timed: it must return only when the outputs can be read.
+        This method is timed: it must return only when the outputs can be read. All requests of a session have the
+        shapes of the first one; `bench load` alone tries a larger batch, too, and does without it where this raises.
+
+        Returns:
+            A list or a tuple of arrays; anything else is refused while the outputs are judged.
         """
 
     def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
 from bench.api.contained import contained
 from bench.api.errors import BenchError
-from bench.plugins import catalog
+from bench.plugins import catalog, declared
 
 P = TypeVar("P", bound=Plugin)
 
@@ -59,11 +59,14 @@ def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[
 
 
 def _names_of_variants() -> list[str]:
-    """The names of all variants; where a file cannot be loaded, the names of the files, one of which has the reason."""
-    try:
-        return list(catalog.variants())
-    except BenchError:
-        return list(loading.find("variants"))
+    """The names of all variants, and then those of the files that cannot be loaded."""
+    broken = []
+    for name in loading.find("variants"):
+        try:
+            catalog.variant_file(name)
+        except BenchError:
+            broken.append(name)
+    return [*catalog.variants(), *broken]
 
 
 def _of_task(task: Task) -> str:
@@ -80,4 +83,6 @@ def _of_variant(variant: Variant) -> str:
 
 def _of_runtime(runtime: Runtime) -> str:
     options = f"; options {', '.join(runtime.options)}" if runtime.options else ""
-    return f"opens {' and '.join(runtime.formats)} on {', '.join(runtime.providers())}{options}"
+    providers: tuple[str, ...] = declared.ask(runtime, "providers")
+    declared.ask(runtime, "packages", *providers[:1])
+    return f"opens {' and '.join(runtime.formats)} on {', '.join(providers)}{options}"

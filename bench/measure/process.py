@@ -175,11 +175,13 @@ class Child(contextlib.AbstractContextManager["Child"]):
             timeout_s: seconds after which a child that has not answered is killed.
 
         Raises:
-            ChildError: the operation raised, or the child died, ran out of memory or out of time.
+            ChildError: the operation raised, or the child died, ran out of memory or out of time. In the last case the
+                `detail` ends with the child's stack, where the child could write that.
         """
         number = secrets.token_hex(8)  # which output that is no answer does not repeat
         name = f"{operation.__module__}:{operation.__qualname__}"
-        line = json.dumps({"id": number, "operation": name, "arguments": arguments}) + "\n"
+        asked = {"id": number, "operation": name, "arguments": arguments, "timeout_s": timeout_s}
+        line = json.dumps(asked) + "\n"
         deadline = time.monotonic() + timeout_s
         try:
             self._send(line.encode(), deadline)

@@ -7,11 +7,15 @@ Run as `python -P -m bench.measure.worker SETTINGS KEEPER`, where KEEPER is the 
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
 import re
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
 
 from bench.api import contained
 from bench.api.errors import BenchError, RefusedError
@@ -21,6 +25,8 @@ from bench.measure.session import Worker
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """Escape sequences with which some packages colour their messages for a terminal."""
+LONGEST_TIMER_S = 1e6
+"""About as long as some systems let a timer run."""
 
 
 def answer(worker: Worker, line: str) -> str:
@@ -28,12 +34,26 @@ def answer(worker: Worker, line: str) -> str:
     request = json.loads(line)
     number = {"id": request.get("id")}
     try:
-        result = worker.do(request["operation"], request["arguments"])
+        with _stack_told_after(request["timeout_s"]):
+            result = worker.do(request["operation"], request["arguments"])
         return json.dumps({**number, "result": result}, allow_nan=False)  # a plugin may return anything
     except BaseException as error:  # a worker is stopped by signals alone; a task may raise whatever it likes
         kinds = {"memory": MemoryError, "refused": RefusedError}
         kind = next((name for name, type_ in kinds.items() if isinstance(error, type_)), "error")
         return json.dumps({**number, "error": _one_line(error), "kind": kind, "traceback": traceback.format_exc()})
+
+
+@contextlib.contextmanager
+def _stack_told_after(timeout_s: float) -> Iterator[None]:
+    """Write the stack to the log shortly before the parent's patience ends: it says which code gave no answer.
+
+    By a signal rather than a thread, which would be beside what is measured.
+    """
+    signal.setitimer(signal.ITIMER_REAL, min(max(0.8 * timeout_s, timeout_s - 0.2), LONGEST_TIMER_S))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _one_line(error: BaseException) -> str:
@@ -65,6 +85,7 @@ def serve(*, parent_pid: int, memory_bytes: int | None, is_timed: bool) -> None:
     worker = Worker(confine(parent_pid=parent_pid, memory_bytes=memory_bytes, is_timed=is_timed))
     requests, replies = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    faulthandler.register(signal.SIGALRM, file=2, all_threads=False)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # a model that reads its input is not to take the requests
     os.close(nothing)

@@ -17,7 +17,7 @@ from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.pipeline import operations, prepare, provenance, sweeps
-from bench.plugins import catalog
+from bench.plugins import catalog, declared
 from bench.tasks import adopt, formats
 
 SUFFIX = ".onnx"
@@ -67,7 +67,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         exporter = catalog.exporter(cell.exporter)
         if exporter.format(cell.source) != "onnx":
             continue
-        reason = catalog.reason_of(exporter) or exporter.refusal(task)
+        reason = catalog.reason_of(exporter) or declared.ask(exporter, "refusal", task)
         try:
             if reason is None:
                 artifact = prepare.artifact_of(cell, limits, failed)

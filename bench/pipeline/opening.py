@@ -13,7 +13,7 @@ from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
 from bench.pipeline import environments, operations
 from bench.pipeline.flow import Verified
-from bench.plugins import catalog
+from bench.plugins import catalog, declared
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
@@ -23,7 +23,8 @@ SETTINGS = {KERAS_SETTINGS: {"keras", "tensorflow"}, OPENVINO_SETTINGS: {"openvi
 
 def environment(cell: Cell) -> Mapping[str, str]:
     """The environment variables that set up the cell's runtime and the numeric libraries."""
-    return thread_environment(cell.threads) | catalog.runtime(cell.runtime).environment(cell.threads)
+    own: dict[str, str] = declared.ask(catalog.runtime(cell.runtime), "environment", cell.threads)
+    return thread_environment(cell.threads) | own
 
 
 def worker(cell: Cell, *, memory_bytes: int | None = None) -> Child:

@@ -7,6 +7,7 @@ Requests name cells by their paths.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from bench.graphs.deferred import np
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes_if_started
 from bench.measure.session import Opened
-from bench.pipeline import feeding
+from bench.pipeline import feeding, returned
 from bench.plugins import catalog, generating
 from bench.tasks import formats
 
@@ -143,7 +144,7 @@ def verify(
     task, runtime = catalog.task(opened.task), catalog.runtime(opened.runtime)
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
-    with runtime.open(Path(artifact), task=task, **_how(opened)) as session:
+    with returned.opened(runtime, Path(artifact), task=task, **_how(opened)) as session:
         call, precision = judged_call(session, margins=reference is None), session.precision
         expected = feeding.load_outputs(Path(reference)) if reference is not None else None
         if until is None or expected is None or task.request is not None:
@@ -180,7 +181,7 @@ def run_split(
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
+    with returned.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
         outputs = feeding.run_all(judged_call(session, margins=is_reference), task, samples, known.batch)
         feeding.save_outputs(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
@@ -224,7 +225,7 @@ def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: in
             if path.suffix == ".onnx":
                 path = folder / path.name
                 rounding.write_changed(Path(artifact), path, generator)
-            opened = runtime.open(path, task=rounding.with_changed_weights(task, generator), **_how(known))
+            opened = returned.opened(runtime, path, task=rounding.with_changed_weights(task, generator), **_how(known))
         except rounding.ReducedError:
             return {"shares": None}
         with opened as session:
@@ -260,7 +261,7 @@ def spot_check(
     rows = spot.rows(samples.num_samples, known.batch)
     few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with runtime.open(Path(artifact), task=task, **_how(known)) as session:
+    with returned.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
         made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     whole = msgspec.convert(verified, Quality)
@@ -284,7 +285,7 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
         margins: see `generated.Answering`.
     """
     if not isinstance(session, Generator):
-        return session.run
+        return functools.partial(returned.outputs_of, session)
     from bench.pipeline import generated
 
     return generated.Answering(session, with_margins=margins)

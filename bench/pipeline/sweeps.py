@@ -18,7 +18,7 @@ from bench.api.cell import CHAIN, RAW, Cell, matches
 from bench.api.errors import InputError, PluginError
 from bench.measure import machine
 from bench.pipeline import environments, experiments
-from bench.plugins import catalog
+from bench.plugins import catalog, declared
 
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
@@ -159,7 +159,7 @@ def _format(cell: Cell) -> str:
 
 def _is_open(cell: Cell) -> bool:
     """Whether the cell's exporter accepts the model of the cell's task."""
-    return catalog.exporter(cell.exporter).refusal(catalog.task(cell.task)) is None
+    return declared.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +265,8 @@ def cells_of(
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
-    providers = functools.cache(lambda name: runtimes[name].providers())  # asked once: some look at the machine
+    # Asked once: some look at the machine.
+    providers = functools.cache(lambda name: declared.ask(runtimes[name], "providers"))
     exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
     for task_name in tasks:
         for source, (exporter_name, exporter) in itertools.product(catalog.task(task_name).sources, exporters.items()):

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture, sized, versioned
 from bench.api.cell import Cell
-from bench.api.contained import contained
+from bench.api.contained import reported
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
-from bench.plugins import generating, resized, tuning
+from bench.plugins import declared, generating, resized, tuning
 
 P = TypeVar("P", bound=Plugin)
 RENAMED = {"relative_loss": "metric_loss"}
@@ -26,13 +26,11 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     classes = [item for item in named if item.__module__ == module.__name__]  # the others are imported
     if len(classes) != 1:
         raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
-    if inspect.isabstract(classes[0]):
-        missing = ", ".join(sorted(getattr(classes[0], "__abstractmethods__", ())))
-        raise PluginError(f"{path}: {classes[0].__name__} does not define {missing}")
+    declared.check(path, classes[0], base)
     for old, new in RENAMED.items():
         if issubclass(classes[0], Task) and hasattr(classes[0], old):
             raise PluginError(f"{path}: {classes[0].__name__} defines {old}, which nothing calls: it is {new} now")
-    with contained(path, classes[0].__name__):
+    with reported(path, classes[0].__name__):
         return classes[0](name=name, path=path)
 
 
@@ -142,14 +140,10 @@ def skip_reason(cell: Cell) -> str | None:
     if not sized.is_generating(cell.task) and not runtime(cell.runtime).scores:
         return f"{cell.runtime}: it only generates text; name the task {cell.task}{sized.GENERATE}"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
-        with contained(plugin.path, "refusal()"):
-            refusal = plugin.refusal(task(cell.task))
-        if refusal:
+        if refusal := declared.ask(plugin, "refusal", task(cell.task)):
             return f"{plugin.name}: {refusal}"
-    opener = runtime(cell.runtime)
-    with contained(opener.path, "one_thread_only()"):
-        if cell.threads > 1 and opener.one_thread_only():
-            return f"{cell.runtime}: it runs on one thread only"
+    if cell.threads > 1 and declared.ask(runtime(cell.runtime), "one_thread_only"):
+        return f"{cell.runtime}: it runs on one thread only"
     return None
 
 
@@ -157,12 +151,9 @@ def reason_of(plugin: Plugin) -> str | None:
     """The reason why a plugin cannot work on this machine; None if it can.
 
     Raises:
-        PluginError: it cannot tell.
+        PluginError: it cannot tell, or would give its packages no proper environment.
     """
-    try:
-        with contained(plugin.path, "skip()"):
-            return plugin.skip()
-    except PluginError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{plugin.path}: skip() raised {type(error).__name__}: {error}") from error
+    reason: str | None = declared.ask(plugin, "skip")
+    if isinstance(plugin, Runtime):
+        declared.ask(plugin, "environment", 1)
+    return reason

@@ -1,22 +1,26 @@
-"""Where a plugin or a task raised an exception: the file and the line, from the traceback of a child process."""
+"""Where a plugin or a task raised an exception or gave no answer: the file and the line, told by a child process."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from bench.api.contained import PACKAGE
+from bench.api import frames
 from bench.api.errors import ChildError
+from bench.api.frames import Frame
 
 BEGIN = "Traceback (most recent call last):\n"
-FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+), in ')
+FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+), in (.*)')
+STACK = "Stack (most recent call first):\n"
+"""What `faulthandler` writes before a stack: see `bench.measure.worker`."""
+STACK_FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+) in (.*)')
 AFTER_ANOTHER = re.compile(r"\n\n(?:The above exception was|During handling of the above)[^\n]*\n\n")
 """What Python writes between the tracebacks of an exception and of one that was raised from it."""
-INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]")
 
 
 def place(error: ChildError) -> str | None:
     """Where code that is neither this package's nor installed raised an error, such as `mine.py, line 12`.
+
+    Of a timeout, it begins with the method that did not return, such as `in run: mine.py, line 12`.
 
     Args:
         error: of a child process; its `detail` begins with the traceback, and the child's log follows.
@@ -24,31 +28,33 @@ def place(error: ChildError) -> str | None:
     Returns:
         None where no such code did, and for errors that explain themselves: their reason does not begin with a type.
     """
+    if error.kind == "timeout":
+        stack = _stack(error.detail)
+        where = frames.place(stack)
+        return f"in {frames.method(stack)}: {where}" if where else None
     if error.kind != "error":
         return None
     kind, found = error.reason.partition(":")[0], None
     for text in AFTER_ANOTHER.split(error.detail):
-        frames, raised = _parts(text)
+        parts, raised = _parts(text)
         if raised == kind:
-            found = frames
-    own = [(path, line) for path, line in found or () if not (INSTALLED.search(path) or _is_of_package(path))]
-    return f"{Path(own[-1][0]).name}, line {own[-1][1]}" if own else None
+            found = parts
+    return frames.place(found or [])
 
 
-def _parts(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The files and lines of a traceback, the last one where the error was raised, and the name of the error's type."""
-    frames: list[tuple[str, str]] = []
+def _stack(log: str) -> list[Frame]:
+    """The last stack of a log whose beginning may be cut off, outermost frame first; empty where there is none."""
+    lines = (STACK_FRAME.match(line) for line in log.rpartition(STACK)[2].splitlines())
+    return [(frame[1], int(frame[2]), frame[3]) for frame in lines if frame is not None][::-1]
+
+
+def _parts(text: str) -> tuple[list[Frame], str]:
+    """The frames of a traceback, the last one where the error was raised, and the name of the error's type."""
+    found: list[Frame] = []
     if text.startswith(BEGIN):
         for line in text.removeprefix(BEGIN).splitlines():
             if (frame := FRAME.match(line)) is not None:
-                frames.append((frame[1], frame[2]))
+                found.append((frame[1], int(frame[2]), frame[3]))
             elif not line.startswith("  "):
-                return frames, line.partition(":")[0].rpartition(".")[2]
-    return frames, ""
-
-
-def _is_of_package(path: str) -> bool:
-    """Whether a file is one of this package, here or on another machine."""
-    parts = Path(path).parts
-    names = (number for number, part in enumerate(parts) if part == PACKAGE.name)
-    return any(PACKAGE.joinpath(*parts[number + 1 :]).is_file() for number in names)
+                return found, line.partition(":")[0].rpartition(".")[2]
+    return found, ""

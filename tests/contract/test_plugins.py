@@ -5,7 +5,6 @@ A check that needs a package runs once, in a worker process, where the package c
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.metadata
 import itertools
@@ -209,14 +208,8 @@ def test_declares_what_it_is(kind: str, name: str) -> None:
 @pytest.mark.parametrize(("kind", "name"), [case for case in FOUND if case[0] != "models"])
 def test_requires_every_package_that_it_imports(kind: str, name: str) -> None:
     plugin = LOADERS[kind](name)
-    imported = set()
-    for node in ast.walk(ast.parse(plugin.path.read_text())):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add((node.module or "").partition(".")[0])
-    known = {*sys.stdlib_module_names, "bench", "numpy"}  # numpy is there wherever the harness is
-    assert imported - known <= {package.partition(".")[0] for package in plugin.requires}
+    if (told := plugin_child.lacking(name, plugin.path.read_text(), plugin.requires)) is not None:
+        pytest.fail(told, pytrace=False)
 
 
 @pytest.mark.parametrize(("kind", "name"), FOUND)
@@ -319,7 +312,8 @@ def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: W
 
 def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
     """How much worse the metric of the task at its own sizes is than the reference's, on the largest batch."""
-    batch, own = BATCHES[-1], catalog.task(family_of(task.name))
+    own = catalog.task(family_of(task.name))
+    batch = max(int(name.partition("/")[0]) for name in outputs)
     targets = own.samples("test").targets
     targets = [targets[at % len(targets)] for at in range(batch)]
     if own.name != task.name:  # the outputs are corners
@@ -379,6 +373,9 @@ def test_runtime_opens_every_format_on_every_provider(name: str, every: bool, wo
                     assert all(
                         isinstance(dim, str) or size == dim for size, dim in zip(array.shape, spec.shape, strict=True)
                     )
+            loss, own = metric_loss(task, outputs, workshop.reference(task)), catalog.task(family_of(task.name))
+            told = f"outputs of {name}: {own.metric_name} is worse than the reference's by {loss:.3g}"
+            assert loss <= own.max_metric_loss, told
         tried += 1
     if not tried:
         pytest.skip(f"nothing here exports {' or '.join(plugin.formats)}")

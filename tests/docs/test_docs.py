@@ -245,9 +245,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         for part in (
             "native/raw/numpy_layers",
             "numpy_onnx/raw/onnxruntime",
-            "numpy_onnx/raw/onnx_reference",
+            "numpy_onnx/raw/evaluator",
             "numpy_onnx/prune-50/onnxruntime",
-            "numpy_onnx/onnxsim/onnx_reference",
+            "numpy_onnx/onnxsim/evaluator",
         )
     ]
     printed = ""
@@ -272,7 +272,7 @@ def test_examples_run_from_export_to_table(rows: dict[str, dict[str, Any]]) -> N
     own = rows[REQUEST.format("native/raw/numpy_layers")]
     assert (own["fidelity"], own["ratio"], own["num_params"]) == ("exact", 1.0, 42)
     assert own["latency_p50_ns"]
-    for part in ("numpy_onnx/raw/onnxruntime", "numpy_onnx/raw/onnx_reference"):
+    for part in ("numpy_onnx/raw/onnxruntime", "numpy_onnx/raw/evaluator"):
         row = rows[REQUEST.format(part)]
         assert row["fidelity"] in ("exact", "close")
         assert row["metric"] == own["metric"]

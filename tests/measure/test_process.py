@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -23,6 +24,7 @@ import pytest
 from bench.api.errors import ChildError
 from bench.measure.process import Child, ask_once, thread_environment
 from bench.measure.session import Worker
+from bench.records import raised
 
 MIB = 2**20
 OPERATIONS = '''
@@ -227,6 +229,9 @@ def test_hang_is_ended_at_its_time_limit(child: Child, operation: str) -> None:
     assert state(child.pid) is None
     if operation == "hang":
         assert "still here" in error.detail
+    place = raised.place(error)
+    assert place is not None
+    assert re.fullmatch(rf"in {operation}: operations_that_fail\.py, line \d+", place)
 
 
 def test_output_closed_without_an_answer(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:

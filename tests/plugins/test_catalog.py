@@ -12,6 +12,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError
 from bench.pipeline import provenance
 from bench.plugins import catalog
+from support import plugin_child
 
 RUNTIME = """
 from bench.api import Runtime, Session
@@ -258,3 +259,12 @@ def test_threads_execute_a_file_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         modules = list(pool.map(lambda _: loading.load_module(path), range(4)))
     assert all(module is modules[0] for module in modules)
+
+
+def test_imports_that_requires_lacks() -> None:
+    code = (
+        "import json\nimport numpy\ndef f():\n    import other\n    from tinygrad.nn import onnx\n    import tinygrad\n"
+    )
+    said = "requires of mine lacks tinygrad (imports: tinygrad, tinygrad.nn)"
+    assert plugin_child.lacking("mine", code, ("other.part",)) == said
+    assert plugin_child.lacking("mine", code, ("other", "tinygrad")) is None

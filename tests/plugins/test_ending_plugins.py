@@ -124,7 +124,7 @@ def test_an_error_of_a_plugin_is_a_reason_of_the_list(plugin_folder: Path) -> No
 
     (mine,) = (one for one in listing.listed()["runtimes"] if one.name == "mine")
 
-    assert str(mine.reason).endswith("skip() raised RuntimeError: no device")
+    assert str(mine.reason).endswith("skip() raised RuntimeError: no device (mine.py, line 9)")
 
 
 def test_signals_pass(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import unittest.mock
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,35 @@ from bench.plugins import catalog
 def run(
     *, runtime: str, provider: str, task: str, source: str, artifact: str, batches: list[int], target: str
 ) -> dict[str, Any]:
-    """Save the outputs for the first test samples, at each batch size: `<batch>/<output>` in an npz file."""
-    session, inputs = opened(runtime, provider, task, source, artifact)
+    """Save the outputs for the first test samples, at each batch size: `<batch>/<output>` in an npz file.
+
+    Each batch has a session of its own, as in a sweep.
+    """
     saved = {}
-    with session:
-        for batch in batches:
+    for batch in batches:
+        session, inputs = opened(runtime, provider, task, source, artifact)
+        with session:
             for name, output in answers(session, task, taken(inputs, range(batch))).items():
                 saved[f"{batch}/{name}"] = output
     np.savez(target, **saved)
     return {}
+
+
+def lacking(name: str, code: str, requires: Collection[str]) -> str | None:
+    """Which packages a plugin's code imports although its `requires` names none of them, in a sentence; None for none.
+
+    The standard library, this package and NumPy are there wherever the harness is.
+    """
+    imported = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module)
+    known = {*sys.stdlib_module_names, "bench", "numpy", *(package.partition(".")[0] for package in requires)}
+    modules = sorted(module for module in imported if module.partition(".")[0] not in known)
+    packages = ", ".join(sorted({module.partition(".")[0] for module in modules}))
+    return f"requires of {name} lacks {packages} (imports: {', '.join(modules)})" if modules else None
 
 
 def run_small(

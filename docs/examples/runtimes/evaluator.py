@@ -6,7 +6,7 @@ from typing import Any
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 
 
-class ReferenceSession(Session):
+class EvaluatorSession(Session):
     """One model, called with arrays."""
 
     def __init__(self, evaluator: Any, task: Task) -> None:
@@ -18,7 +18,7 @@ class ReferenceSession(Session):
         return outputs
 
 
-class OnnxReference(Runtime):
+class Evaluator(Runtime):
     """Opens ONNX files on the processor; NumPy takes its threads from the environment, which the harness sets."""
 
     requires = ("onnx",)
@@ -31,4 +31,4 @@ class OnnxReference(Runtime):
         self.check_provider(provider)
         from onnx.reference import ReferenceEvaluator
 
-        return ReferenceSession(ReferenceEvaluator(str(artifact)), task)
+        return EvaluatorSession(ReferenceEvaluator(str(artifact)), task)
