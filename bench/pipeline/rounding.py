@@ -188,7 +188,9 @@ def num_runs(task: Task) -> int:
     """Runs that tell what rounding explains of a task's outputs."""
     if task.request is not None:
         return NUM_RUNS_GENERATED
-    is_discrete = task.judges_other_shapes or any("float" not in spec.dtype for spec in task.outputs)
+    shapes = [spec.shape[int(task.batched) :] for spec in task.outputs]
+    may_differ = task.judges_other_shapes and any(isinstance(dim, str) for shape in shapes for dim in shape)
+    is_discrete = may_differ or any("float" not in spec.dtype for spec in task.outputs)
     return NUM_RUNS_DISCRETE if is_discrete else NUM_RUNS
 
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.api import TensorSpec, ragged
+from bench.api import TensorSpec
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.api.loading import load_module
@@ -131,34 +131,6 @@ def test_classes_that_are_near_by_number_are_not_alike(differing: float, by_roun
 
 def test_a_tolerance_of_the_task_is_that_of_its_numbers() -> None:
     assert judged({"y": share(30)}, {}, fidelity="close").fidelity == "close"
-
-
-SHAPE = ragged.SHAPES + "y"
-
-
-@pytest.mark.parametrize(
-    ("unlike", "by_rounding", "told"),
-    [
-        (1.0, 0.0, "in 100 % of the samples, and rounding changes the shape of none"),
-        (0.002, 0.0, "in 0.2 % of the samples, and rounding changes the shape of none"),
-        (0.5, 0.1, "in 50 % of the samples, and rounding explains 40 % at most"),
-        (0.39, 0.1, None),
-        (1.0, 0.25, None),
-    ],
-)
-def test_another_shape_is_held_to_what_rounding_does(unlike: float, by_rounding: float, told: str | None) -> None:
-    """Though the values of the samples that keep their shape are the reference's."""
-    found = judged({"y": 0.0, SHAPE: unlike}, {SHAPE: by_rounding} if by_rounding else {"y": 1.0})
-    assert found.fidelity == ("drifted" if told is None else "broken")
-    assert told is None or f"but output y has another shape than the reference's {told}; no step" in str(found.reason)
-    assert judged({SHAPE: unlike}, {}, precision="int8").fidelity == "drifted", "it claims nothing"
-    assert judged({SHAPE: unlike}, None).fidelity == "drifted", "the model rounds by itself"
-
-
-def test_of_several_faults_a_shape_that_never_changes_is_told() -> None:
-    found = judged({"y": share(10), SHAPE: 0.5}, {"y": share(110)})
-    assert found.fidelity == "broken"
-    assert "output y has another shape" in str(found.reason)
 
 
 @pytest.mark.parametrize(
@@ -375,8 +347,10 @@ def test_logits_of_generated_text_and_not_its_tokens(ratio_db: float, by_roundin
 
 def test_runs_that_tell_what_rounding_explains() -> None:
     assert [rounding.num_runs(task) for task in (catalog.task("toy"), TASK, GENERATING)] == [4, 8, 2]
-    shapes = type("Shapes", (OwnTask,), {"outputs": Both.outputs[:1], "judges_other_shapes": True})
-    assert rounding.num_runs(shapes(name="shapes", path=Path("task.py"))) == 8, "a number of rows is discrete"
+    for shape, number in (("batch", 4), 4), (("batch", "rows"), 8):
+        outputs = (TensorSpec(name="y", dtype="float32", shape=shape),)
+        kind = type("Shapes", (OwnTask,), {"outputs": outputs, "judges_other_shapes": True})
+        assert rounding.num_runs(kind(name="shapes", path=Path("task.py"))) == number, "a number of rows is discrete"
     assert rounding.largest([{"y": 0.1, "z": 0.3}, {"y": 0.2}]) == {"y": 0.2, "z": 0.3}
 
 
