@@ -27,6 +27,7 @@ class Differences:
         absolute: the largest absolute difference of an element; 1 for strings that differ.
         relative: the same as a share of the largest magnitude of the reference's output.
         unknown: names of outputs of which the reference has no finite value, so that nothing shows how right they are.
+        is_other: whether an integer, a bool or a string is not the reference's, which no tolerance of numbers excuses.
         empty: names of outputs that have no element, as the reference has none, so that nothing was compared.
     """
 
@@ -35,6 +36,7 @@ class Differences:
     num_unlike: int = 0
     absolute: float = 0.0
     relative: float = 0.0
+    is_other: bool = False
     unknown: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
 
@@ -71,6 +73,7 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
     unlike: set[int] = set()
     unknown: list[str] = []
     empty: list[str] = []
+    is_other = False
     found: list[tuple[float, float]] = [(0.0, 0.0)]
     for name, reference in expected.items():
         output = outputs[name]
@@ -88,12 +91,14 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
             if _has_no_finite(reference):
                 unknown.append(name)
         found.append(_errors(output, reference))
+        is_other |= ragged.dtype_of(reference).kind in "biuU" and found[-1][0] != 0
     return Differences(
         shapes=shapes,
         num_unlike=len(unlike),
         # Unlike the builtin, these maxima keep a NaN.
         absolute=float(np.max([absolute for absolute, _ in found])),
         relative=float(np.max([relative for _, relative in found])),
+        is_other=is_other,
         unknown=tuple(unknown),
         empty=tuple(empty),
     )

@@ -259,13 +259,17 @@ def _finite(value: float) -> float | None:
 def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     """Judge outputs by their elements alone: a few samples may be too few for the task's metrics.
 
+    No metric then tells whether classes, indices or hashes that are near by number are as good, so only the same are
+    `close`.
+
     Returns:
         The errors and the warning, and the fidelity: `broken` where outputs cannot be compared, never for the metric.
     """
     beside = differences.between(outputs, expected)
     if (reason := beside.reason(len(next(iter(expected.values()))))) is not None:
         return Quality(fidelity=BROKEN, reason=reason)
-    fidelity = EXACT if beside.is_equal else CLOSE if beside.relative <= task.close else DRIFTED
+    is_close = beside.relative <= task.close and not beside.is_other
+    fidelity = EXACT if beside.is_equal else CLOSE if is_close else DRIFTED
     return Quality(
         fidelity=fidelity,
         max_abs_error=_finite(beside.absolute),

@@ -138,6 +138,16 @@ def test_integers_that_float64_does_not_tell_apart_are_not_exact() -> None:
     assert judge(right[[3, 1]].astype(np.float64), right + 1, part).fidelity == "broken"
 
 
+def test_a_spot_check_takes_no_other_integers_for_close() -> None:
+    """However near they are by number: as hashes, they are all wrong."""
+    right = {"y": SCORES, "index": 2**53 + np.arange(NUM, dtype=np.int64)}
+    assert quality.compare(BOXES, {**right, "y": SCORES * np.float32(1 + 1e-6)}, right).fidelity == "close"
+    found = quality.compare(BOXES, {**right, "index": right["index"] + 1}, right)
+    assert (found.fidelity, found.max_abs_error) == ("drifted", 1.0)
+    texts = {"y": SCORES, "index": np.array(["a", "b", "c", "d"])}
+    assert quality.compare(BOXES, texts, {**texts, "index": texts["index"][::-1]}).fidelity == "drifted"
+
+
 def test_another_number_of_rows_is_broken_and_told() -> None:
     found = quality.judge(BOXES, SAMPLES, detected(2, 0, 3, 5), detected(2, 0, 3, 6))
     assert (found.fidelity, found.metrics, found.max_abs_error) == ("broken", None, 0.0)
