@@ -19,6 +19,10 @@ PIECE = 1 << 16
 """Elements of an output that are compared at a time."""
 BROKEN_DB = 10.0
 """Outputs with a lower ratio are broken."""
+LARGEST = 1 << 53
+"""Up to here, float64 holds every integer."""
+LAST = (1 << 11) - 1
+"""The bits of an integer of 64 that float64 may not hold besides the first 53."""
 
 
 class FidelityTask(Task):
@@ -84,9 +88,52 @@ def disagreeing(output: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _differences(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    return output != expected if expected.dtype.kind == "U" else errors(output, expected)
+
+
+def errors(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """`output` minus `expected`, numbers or bools of any two types, as float64; complex as complex128.
+
+    An error is zero only where both are the same number: integers beyond `LARGEST` are not rounded before they are
+    compared.
+    """
+    if not (_is_long(output) or _is_long(expected)):
+        return widened(output) - expected
+    made, last = _parts(output)
+    right, last_right = _parts(expected)
+    return (made - right) + (last - last_right)
+
+
+def _is_long(values: np.ndarray) -> bool:
+    """Whether there may be integers beyond `LARGEST`."""
+    return values.dtype.kind in "iu" and values.dtype.itemsize == 8
+
+
+def _parts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+    """Two floats for each number whose sum it is."""
     import numpy as np
 
-    return output != expected if expected.dtype.kind == "U" else output.astype(np.float64) - expected
+    if not _is_long(values):
+        return widened(values), 0.0
+    last = (values & LAST) * ((values > LARGEST) | (values < -LARGEST))
+    return (values - last).astype(np.float64), last.astype(np.float64)
+
+
+def widened(values: np.ndarray) -> np.ndarray:
+    """Numbers or bools as float64; complex numbers as complex128."""
+    import numpy as np
+
+    return values.astype(np.result_type(values.dtype, np.float64))
+
+
+def _num_unequal(output: np.ndarray, expected: np.ndarray) -> int:
+    """The number of values that are not the same; NaN is not the same as NaN."""
+    import numpy as np
+
+    if output.dtype.kind == expected.dtype.kind:
+        return int(np.count_nonzero(output != expected))
+    # NumPy compares an integer with a float as two floats.
+    return sum(int(np.count_nonzero(errors(*each))) for each in pieces(output, expected))
 
 
 def noise_share(output: np.ndarray, expected: np.ndarray) -> float:
@@ -97,16 +144,15 @@ def noise_share(output: np.ndarray, expected: np.ndarray) -> float:
     import numpy as np
 
     output, expected = disagreeing(output, expected)
-    if not expected.size or np.array_equal(output, expected):
+    if not (num_unequal := _num_unequal(output, expected)):
         return 0.0
     if expected.dtype.kind != "f":
-        return float(np.mean(output != expected))
+        return num_unequal / expected.size
     scale = float(np.abs(expected).max()) or 1.0  # keeps squares from overflowing
     noise = power = 0.0
     for made, right in pieces(output, expected):
-        signal = right.astype(np.float64)
-        error = (made.astype(np.float64) - signal) / scale
-        signal /= scale
+        signal = right.astype(np.float64) / scale
+        error = errors(made, right) / scale
         noise += float(np.dot(error, error))
         power += float(np.dot(signal, signal))
     return noise / power if power else math.inf

@@ -55,7 +55,10 @@ def replaced(array: np.ndarray, rows: Sequence[int], values: np.ndarray) -> np.n
         for row, value in zip(rows, values, strict=True):
             samples[row] = value
         return stacked(samples)
-    copy = array.astype(np.result_type(array, values) if array.dtype.kind == values.dtype.kind else array.dtype)
+    common = np.result_type(array.dtype, values.dtype)
+    if {array.dtype.kind, values.dtype.kind} == {"i", "u"} and common.kind == "f":  # it would round both
+        common = array.dtype
+    copy = array.astype(common)
     copy[list(rows)] = values
     return copy
 

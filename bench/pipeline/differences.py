@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api import Arrays, ragged
-from bench.api.fidelity import pieces
+from bench.api.fidelity import errors, pieces, widened
 from bench.graphs.deferred import np
 
 
@@ -27,6 +27,8 @@ class Differences:
         absolute: the largest absolute difference of an element; 1 for strings that differ.
         relative: the same as a share of the largest magnitude of the reference's output.
         unknown: names of outputs of which the reference has no finite value, so that nothing shows how right they are.
+        is_other: whether an integer, a bool or a string is not the reference's, which no tolerance of numbers excuses.
+        empty: names of outputs that have no element, as the reference has none, so that nothing was compared.
     """
 
     fault: str | None = None
@@ -34,7 +36,9 @@ class Differences:
     num_unlike: int = 0
     absolute: float = 0.0
     relative: float = 0.0
+    is_other: bool = False
     unknown: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -68,6 +72,8 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
     shapes: dict[str, str] = {}
     unlike: set[int] = set()
     unknown: list[str] = []
+    empty: list[str] = []
+    is_other = False
     found: list[tuple[float, float]] = [(0.0, 0.0)]
     for name, reference in expected.items():
         output = outputs[name]
@@ -77,19 +83,24 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
         if different:
             shapes[name] = _said_of_shapes(name, output, reference, different, rows)
             unlike.update(different)
+        elif not ragged.flat(reference).size:
+            empty.append(name)
         if "f" in (ragged.dtype_of(output).kind, ragged.dtype_of(reference).kind):
             if (fault := _fault_of_values(name, output, reference, rows)) is not None:
                 return Differences(fault=fault)
             if _has_no_finite(reference):
                 unknown.append(name)
         found.append(_errors(output, reference))
+        is_other |= ragged.dtype_of(reference).kind in "biuU" and found[-1][0] != 0
     return Differences(
         shapes=shapes,
         num_unlike=len(unlike),
         # Unlike the builtin, these maxima keep a NaN.
         absolute=float(np.max([absolute for absolute, _ in found])),
         relative=float(np.max([relative for _, relative in found])),
+        is_other=is_other,
         unknown=tuple(unknown),
+        empty=tuple(empty),
     )
 
 
@@ -102,6 +113,12 @@ def comparable(output: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, n
         return None
     made, right = zip(*pairs, strict=True)
     return (*made, *right) if len(pairs) == 1 else (np.concatenate(made), np.concatenate(right))
+
+
+def unlike_share(output: np.ndarray, reference: np.ndarray) -> float:
+    """The share of the samples that have another shape than the reference's; all of them, of another number."""
+    different = _unlike(output, reference)
+    return len(different) / max(map(_num, (output, reference))) if different else 0.0
 
 
 def _fault_of_type(name: str, output: np.ndarray, reference: np.ndarray) -> str | None:
@@ -204,14 +221,13 @@ def _errors(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
             absolute, scale = max(absolute, float(np.any(made != right))), 1.0
             continue
         for one, other in pieces(made, right):
-            own, expected = one.astype(np.float64), other.astype(np.float64)
             with np.errstate(invalid="ignore"):
-                differences = np.abs(own - expected)
-            if not np.isfinite(differences).all():
-                agree = (own == expected) | (np.isnan(own) & np.isnan(expected))
-                differences[agree] = 0.0
-                expected = expected[np.isfinite(expected)]
+                differences, magnitudes = np.abs(errors(one, other)), np.abs(widened(other))
+            if not (is_finite := np.isfinite(differences)).all():
+                agree = (one == other) | (np.isnan(one) & np.isnan(other))
+                differences[agree & ~is_finite] = 0.0
+                magnitudes = magnitudes[np.isfinite(magnitudes)]
             # Unlike the builtin, these maxima keep a NaN.
             absolute = float(np.maximum(absolute, differences.max()))
-            scale = float(np.maximum(scale, np.abs(expected).max(initial=0.0)))
+            scale = float(np.maximum(scale, magnitudes.max(initial=0.0)))
     return absolute, absolute / scale if scale else absolute

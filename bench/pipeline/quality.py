@@ -23,6 +23,10 @@ EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
 NOT_FINITE = (
     "no value of output {} is finite in the reference either, so its fidelity says little; give samples with --dataset"
 )
+EMPTY = (
+    "output {} has no element in any sample that ran, and neither has the reference's, so nothing of it was compared; "
+    "give samples with --dataset for which it has some"
+)
 NO_METRIC = (
     "{} of the reference is no finite number, so only outputs that equal its own count as right; leave out the samples "
     "and the targets of which it is none"
@@ -95,7 +99,7 @@ def judge(
         figures |= {"max_abs_error": _finite(beside.absolute), "relative_error": _finite(beside.relative)}
     if beside.shapes and not _may_differ(task, outputs, whole, beside.shapes):
         return Quality(**figures, fidelity=BROKEN, reason=beside.reason(num_samples))
-    loss, metrics = _figures(task, outputs, expected, targets, part)
+    loss, metrics = _figures(task, outputs, expected, targets, part, is_equal=beside.is_equal)
     figures |= {
         "loss": _finite(loss),
         "metrics": {name: _finite(value) for name, value in metrics.items()},
@@ -145,14 +149,16 @@ def _may_differ(task: Task, outputs: Arrays, whole: Arrays, names: Iterable[str]
 
 
 def _figures(
-    task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], part: Part | None
+    task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], part: Part | None, *, is_equal: bool
 ) -> tuple[float, dict[str, float]]:
     """The loss and the metrics by name; the arrays are of the samples that ran, the targets of the split."""
     if part is None:
         return float(task.loss(outputs, targets)), _metrics(task, outputs, targets)
     targets = [targets[row] for row in part.rows]
     loss = _known(part.loss) + (float(task.loss(outputs, targets)) - float(task.loss(expected, targets)))
-    changes = _changes(task, outputs, expected, targets, part.metrics)
+    changes = dict.fromkeys(part.metrics, 0.0)
+    if not is_equal:  # else a part may be too few samples for a metric, which is then NaN
+        changes = _changes(task, outputs, expected, targets, part.metrics)
     return loss, {name: _known(part.metrics.get(name)) + change for name, change in changes.items()}
 
 
@@ -160,8 +166,6 @@ def _changes(
     task: Task, outputs: Arrays, expected: Arrays, targets: Sequence[Any], names: Iterable[str]
 ) -> dict[str, float]:
     """By name, how far the metrics of some samples are from the reference's on them."""
-    if all(ragged.equal(outputs[name], right) for name, right in expected.items()):
-        return dict.fromkeys(names, 0.0)  # although a part may be too few samples for a metric, which is then NaN
     ranked = task.metric_name
     if (change := float(task.metric(outputs, targets)) - float(task.metric(expected, targets))) != 0:
         # The others change, too, and may be no mean over samples, as a score of rare classes is not.
@@ -255,13 +259,17 @@ def _finite(value: float) -> float | None:
 def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     """Judge outputs by their elements alone: a few samples may be too few for the task's metrics.
 
+    No metric then tells whether classes, indices or hashes that are near by number are as good, so only the same are
+    `close`.
+
     Returns:
         The errors and the fidelity: `broken` where outputs cannot be compared, never for the metric.
     """
     beside = differences.between(outputs, expected)
     if (reason := beside.reason(len(next(iter(expected.values()))))) is not None:
         return Quality(fidelity=BROKEN, reason=reason)
-    fidelity = EXACT if beside.is_equal else CLOSE if beside.relative <= task.close else DRIFTED
+    is_close = beside.relative <= task.close and not beside.is_other
+    fidelity = EXACT if beside.is_equal else CLOSE if is_close else DRIFTED
     return Quality(
         fidelity=fidelity,
         max_abs_error=_finite(beside.absolute),
@@ -271,7 +279,8 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
 
 def _doubts(beside: Differences) -> str | None:
     """What outputs that are not broken leave open."""
-    return "; ".join([*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown)]) or None
+    told = [*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown), *map(EMPTY.format, beside.empty)]
+    return "; ".join(told) or None
 
 
 def hinted(judged: Quality, hints: Sequence[str]) -> Quality:

@@ -3,7 +3,8 @@
 A cell claims it where none of its steps is lossy and it ran in float32, or in a wider type, as the reference did. Its
 outputs are sound with a signal-to-noise ratio of `SOUND_DB`. Below that, the model itself tells how far rounding goes:
 the reference runs again with its inputs and weights changed by a few roundings. Only a ratio that this does not explain
-is broken, whatever the task's metric says. Lossy cells have the limit of the task alone.
+is broken, whatever the task's metric says. So are samples that have another shape than the reference's, where these
+runs change the shape of no sample, or of far fewer. Lossy cells have the limit of the task alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench.api import Arrays, Task, placed
+from bench.api import Arrays, Task, placed, ragged
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.fidelity import noise_share
@@ -39,8 +40,8 @@ GENERATED_DB = 40.0
 CHANGE = 2.0**-17
 """Largest share by which a float changes: 64 roundings of float32, as many as sums of thousands of products make."""
 NUM_RUNS, NUM_RUNS_DISCRETE, NUM_RUNS_GENERATED = 4, 8, 2
-"""Runs of the reference with other changes: more where an output is discrete, since few of its values are near ties,
-and fewer of generated text, whose logits are many and whose runs take long."""
+"""Runs of the reference with other changes: more where an output is discrete, or its shape may follow from its values,
+since few of these are near ties, and fewer of generated text, whose logits are many and whose runs take long."""
 SAFETY = 4.0
 """Of a power, or a share of values: so much more than the most that was seen is still explained."""
 ROUNDING = frozenset(
@@ -55,7 +56,11 @@ WORST = 1e12
 """The largest share that is told, since JSON has no infinity: of an output that was zero, or that has a NaN."""
 
 Shares = Mapping[str, float]
-"""By the name of the output, the power of its error over its own, or the share of its discrete values that differ."""
+"""By the name of the output, the power of its error over its own, or the share of its discrete values that differ.
+
+These are of the samples that have the reference's shape. By `ragged.SHAPES` and the name of the output, the share of
+samples that have another, where there are some.
+"""
 
 
 def claims_nothing_lost(cell: Cell) -> bool:
@@ -78,9 +83,16 @@ def is_lossy(cell: Cell, precision: str | None) -> bool:
 
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
-    """See `Shares`; at most `WORST`, and without outputs that cannot be compared element by element."""
-    pairs = {name: differences.comparable(outputs[name], right) for name, right in expected.items() if name in outputs}
-    return {name: _share(*pair) for name, pair in pairs.items() if pair is not None}
+    """See `Shares`; at most `WORST`, and no errors of outputs that cannot be compared element by element."""
+    found: dict[str, float] = {}
+    for name, right in expected.items():
+        if name not in outputs:
+            continue
+        if (pair := differences.comparable(outputs[name], right)) is not None:
+            found[name] = _share(*pair)
+        if unlike := differences.unlike_share(outputs[name], right):
+            found[ragged.SHAPES + name] = unlike
+    return found
 
 
 def _share(output: np.ndarray, expected: np.ndarray) -> float:
@@ -118,20 +130,33 @@ def judged(
         name: share
         for name, share in differing.items()
         # A tolerance is that of numbers: classes and indices that are close are not alike.
-        if share > most and (found.fidelity == quality.DRIFTED or name not in floats)
+        if share > _least(name, most) and (found.fidelity == quality.DRIFTED or name not in floats)
     }
     if not beyond or (by_rounding := explained()) is None:
         return found
-    limits = {name: max(most, SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
-    name = max(beyond, key=lambda name: beyond[name] / limits[name])
+    limits = {name: max(_least(name, most), SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
+    name = max(beyond, key=lambda name: beyond[name] / limits[name] if limits[name] else math.inf)
     if beyond[name] <= limits[name]:
         return found
-    by = _told_float if name in floats else _told_discrete
+    by = _told_shapes if name.startswith(ragged.SHAPES) else _told_float if name in floats else _told_discrete
     reason = (
         f"{found.precision} throughout, but {by(name, beyond[name], limits[name])}; no step of this cell claims to "
         "lose anything"
     )
     return replace(found, fidelity=quality.BROKEN, reason=reason)
+
+
+def _least(name: str, most: float) -> float:
+    """The share that passes at once: `most` of an output's power or values, and none of its shapes."""
+    return 0.0 if name.startswith(ragged.SHAPES) else most
+
+
+def _told_shapes(name: str, share: float, limit: float) -> str:
+    explained = f"rounding explains {100 * limit:.2g} % at most" if limit else "rounding changes the shape of none"
+    return (
+        f"output {name.removeprefix(ragged.SHAPES)} has another shape than the reference's in {100 * share:.3g} % of "
+        f"the samples, and {explained}"
+    )
 
 
 def _told_float(name: str, share: float, limit: float) -> str:
@@ -163,7 +188,10 @@ def num_runs(task: Task) -> int:
     """Runs that tell what rounding explains of a task's outputs."""
     if task.request is not None:
         return NUM_RUNS_GENERATED
-    return NUM_RUNS if all("float" in spec.dtype for spec in task.outputs) else NUM_RUNS_DISCRETE
+    shapes = [spec.shape[int(task.batched) :] for spec in task.outputs]
+    may_differ = task.judges_other_shapes and any(isinstance(dim, str) for shape in shapes for dim in shape)
+    is_discrete = may_differ or any("float" not in spec.dtype for spec in task.outputs)
+    return NUM_RUNS_DISCRETE if is_discrete else NUM_RUNS
 
 
 def largest(found: Iterable[Shares]) -> dict[str, float]:

@@ -47,6 +47,19 @@ def test_rows_are_replaced_by_others_of_any_shape() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("array", "values"),
+    [
+        (np.array([1, 2]), np.array([2.75])),
+        (np.array([True, False]), np.array([5])),
+        (np.array([1, 2], np.uint8), np.array([-300])),
+        (np.array([2**62 + 1, 2]), np.array([7], np.uint64)),
+    ],
+)
+def test_rows_of_another_type_keep_their_values(array: np.ndarray, values: np.ndarray) -> None:
+    assert ragged.replaced(array, [1], values).tolist() == [*array[:1].tolist(), *values.tolist()]
+
+
 def test_equal_is_every_shape_and_value_and_a_nan_is_a_nan() -> None:
     boxes = ragged.stacked(BOXES)
     assert ragged.equal(boxes, ragged.stacked([box.copy() for box in BOXES]))

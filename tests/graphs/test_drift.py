@@ -156,6 +156,9 @@ def test_error_is_relative_to_what_was_before() -> None:
     assert relative_error(two, three) == 0.25
     assert relative_error(two.astype(np.float16), three.astype(np.float32)) == 0.25
     assert relative_error(np.array([3]), np.array([4])) == pytest.approx(1 / 3)
+    assert relative_error(np.array([70_000, 3]), np.array([70_001, 3])) == pytest.approx(1 / 3), "no mask"
+    assert relative_error(np.array([2**53]), np.array([2**53 + 1])) == math.inf
+    assert relative_error(np.array(2**53 + 1), np.array(2**53 + 1)) == 0
     mask = np.array([1.0, -math.inf])
     assert relative_error(mask, mask) == 0
     assert relative_error(mask, np.array([1.0, -65504])) == 0

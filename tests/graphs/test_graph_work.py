@@ -137,15 +137,24 @@ def test_inputs_and_opsets_are_compared(path: Path, tmp_path: Path) -> None:
     )
 
 
-def test_weights_that_are_not_finite_have_no_difference(tmp_path: Path) -> None:
-    for name, value in (("one", np.inf), ("other", -np.inf)):
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "difference"),
+    [(np.float32, np.inf, -np.inf, None), (np.int64, 2**53, 2**53 + 1, 1.0)],
+    ids=["not finite", "integers"],
+)
+def test_weights_that_float64_cannot_tell_or_measure(
+    kind: type, before: float, after: float, difference: float | None, tmp_path: Path
+) -> None:
+    for name, value in (("one", before), ("other", after)):
         nodes = [helper.make_node("Mul", ["x", "w"], ["y"])]
-        values = [helper.make_tensor_value_info(one, FLOAT, [20]) for one in ("x", "y")]
-        weights = [numpy_helper.from_array(np.full(20, value, np.float32), "w")]
+        stored = np.full(20, value, kind)
+        dtype = helper.np_dtype_to_tensor_dtype(stored.dtype)
+        values = [helper.make_tensor_value_info(one, dtype, [20]) for one in ("x", "y")]
+        weights = [numpy_helper.from_array(stored, "w")]
         onnx.save(helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:], weights)), tmp_path / name)
     (found,) = diff_models(read(tmp_path / "one"), read(tmp_path / "other")).changed_weights
 
-    assert (found.type_before, found.max_abs_difference) == ("float32[20]", None)
+    assert (found.type_before, found.max_abs_difference) == (f"{stored.dtype}[20]", difference)
 
 
 def test_operators_are_counted_before_and_after_in_subgraphs_too() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from bench.api import ragged
+from bench.api import TensorSpec, ragged
 from bench.pipeline import differences, rounding
 from bench.pipeline.differences import Differences
+from bench.tasks.user_task import OwnTask
 
 MASKED = np.array([[1.0, -np.inf, 2.0], [-np.inf, 4.0, 0.5]], np.float32)
 BY_DESIGN = {
@@ -43,6 +46,80 @@ def test_an_output_without_a_finite_value_is_named() -> None:
     assert between(np.full(3, np.nan), np.full(3, np.nan)).unknown == ("y",)
     assert between(MASKED, MASKED).unknown == ()
     assert between(np.zeros((2, 0)), np.zeros((2, 0))).unknown == ()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_, np.str_])
+def test_an_output_without_an_element_is_named(dtype: type) -> None:
+    nothing = np.zeros((3, 0, 4), dtype)
+    assert between(nothing, nothing.copy()).empty == ("y",)
+    of_other_shapes = ragged.stacked([np.zeros((0, rows), dtype) for rows in (1, 2)])
+    assert between(of_other_shapes, of_other_shapes).empty == ("y",)
+    assert between(np.zeros((3, 1), dtype), np.zeros((3, 1), dtype)).empty == ()
+    assert between(boxes(0, 1), boxes(0, 1)).empty == ()
+    found = between(np.zeros((3, 2, 4), dtype), nothing)
+    assert (found.empty, [*found.shapes]) == ((), ["y"]), "its shape is told"
+
+
+class Own(OwnTask):
+    sources = ("onnx",)
+    inputs = outputs = (TensorSpec(name="y", dtype="int64", shape=("n",)),)
+
+
+TASK = Own(name="own", path=Path("task.py"))
+BIG = 2**53
+INTEGERS = [
+    (np.array([BIG + 1], np.int64), np.array([BIG], np.int64), 1),
+    (np.array([-BIG - 1], np.int64), np.array([-BIG], np.int64), 1),
+    (np.array([2**63 + 1], np.uint64), np.array([2**63], np.uint64), 1),
+    (np.array([2**64 - 1], np.uint64), np.array([2**64 - 2], np.uint64), 1),
+    (np.array([2**64 - 1], np.uint64), np.array([-1], np.int64), 2**64),
+    (np.array([2**63 - 1], np.int64), np.array([2**63], np.uint64), 1),
+    (np.array([BIG + 1], np.uint64), np.array([BIG], np.int64), 1),
+    (np.array([BIG + 1], np.int64), np.array([BIG], np.float64), 1),
+    (np.array([BIG], np.float32), np.array([BIG + 1], np.int64), 1),
+    (np.array([2.0**63]), np.array([2**63 - 1], np.int64), 1),
+    (np.array([2], np.int32), np.array([True]), 1),
+    (np.array([False]), np.array([True]), 1),
+    (np.array([200], np.uint8), np.array([-56], np.int8), 256),
+    (np.array([1.5], np.float32), np.array([1], np.int64), 0.5),
+]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "distance"),
+    INTEGERS,
+    ids=[f"{output.dtype} {output[0]} for {expected.dtype} {expected[0]}" for output, expected, _ in INTEGERS],
+)
+def test_integers_are_compared_as_integers(output: np.ndarray, expected: np.ndarray, distance: float) -> None:
+    for made, right in ((output, expected), (expected, output)):
+        found = between(made, right)
+        assert (found.is_equal, found.absolute) == (False, distance)
+        assert found.relative == pytest.approx(distance / abs(float(right[0]) or 1))
+        assert between(ragged.stacked([made, made[:0]]), ragged.stacked([right, right[:0]])).absolute == distance
+        (share,) = rounding.shares({"y": made}, {"y": right}).values()
+        assert share == 1 if right.dtype.kind != "f" else share > 0
+        assert TASK.loss({"y": made}, [{"y": right}]) == float(distance) ** 2
+
+
+@pytest.mark.parametrize("one", [np.int64, np.uint64, np.float64, np.uint8])
+@pytest.mark.parametrize("other", [np.int64, np.uint64, np.float32, np.int16])
+def test_the_same_numbers_of_two_types_agree(one: type, other: type) -> None:
+    values = [0, 1, 127] if np.dtype(one).itemsize == 1 or np.dtype(other).itemsize == 2 else [0, 1, BIG, 2**62]
+    output, expected = np.array(values, one), np.array(values, other)
+    assert between(output, expected).is_equal
+    assert rounding.shares({"y": output}, {"y": expected}) == {"y": 0.0}
+    assert between(np.array([True, False]), np.array([1, 0], other)).is_equal
+
+
+def test_complex_numbers_differ_in_both_parts() -> None:
+    assert between(np.array([1 + 3j]), np.array([1 + 2j])).absolute == 1
+    assert between(np.array([1 + 2j], np.complex64), np.array([1 + 2j])).is_equal
+
+
+def test_infinities_beside_integers_are_told() -> None:
+    found = between(np.array([np.inf, BIG]), np.array([1, BIG + 1], np.int64))
+    assert found.fault is not None
+    assert found.fault.startswith("output y holds 1 values that are not finite, of 2")
 
 
 @pytest.mark.parametrize(
@@ -150,5 +227,9 @@ def test_indices_and_texts_of_several_shapes() -> None:
 
 
 def test_shares_are_of_the_samples_that_can_be_compared() -> None:
-    assert rounding.shares({"y": boxes(2, 5)}, {"y": boxes(2, 6)}) == {"y": 0.0}
-    assert rounding.shares({"y": boxes(3, 5)}, {"y": boxes(2, 6)}) == {}
+    shape = ragged.SHAPES + "y"
+    assert rounding.shares({"y": boxes(2, 5)}, {"y": boxes(2, 6)}) == {"y": 0.0, shape: 0.5}
+    assert rounding.shares({"y": boxes(3, 5)}, {"y": boxes(2, 6)}) == {shape: 1.0}
+    assert rounding.shares({"y": boxes(0, 0, 0)}, {"y": boxes(5, 5, 5)}) == {shape: 1.0}
+    assert rounding.shares({"y": boxes(5, 5)}, {"y": boxes(5, 5, 5)}) == {shape: 1.0}
+    assert rounding.shares({"y": boxes(1, 1, 1, 2)}, {"y": boxes(1, 1, 1, 1)}) == {"y": 0.0, shape: 0.25}

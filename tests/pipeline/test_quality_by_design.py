@@ -107,6 +107,47 @@ def test_rows_that_depend_on_the_data_are_compared_sample_by_sample(counts: tupl
         assert (found.fidelity, found.metrics) == ("drifted", {"snr_db": pytest.approx(40, abs=0.1)})
 
 
+EMPTY = (
+    "output {} has no element in any sample that ran, and neither has the reference's, so nothing of it was compared; "
+    "give samples with --dataset for which it has some"
+)
+
+
+@pytest.mark.parametrize("is_reference", [True, False])
+def test_outputs_without_an_element_say_that_nothing_was_compared(is_reference: bool) -> None:
+    nothing = {"y": np.zeros((NUM, 0, 2), np.float32), "index": np.zeros((NUM, 0), np.int64)}
+    found = quality.judge(BOXES, SAMPLES, nothing, None if is_reference else nothing)
+    assert (found.fidelity, found.warning) == ("exact", f"{EMPTY.format('y')}; {EMPTY.format('index')}")
+    assert quality.compare(BOXES, nothing, nothing).warning == found.warning
+    assert quality.judge(BOXES, SAMPLES, detected(0, 0, 0, 1), detected(0, 0, 0, 1)).warning is None
+    part = Part(rows=[2, 1], loss=0.0, metrics={"snr_db": 120.0})
+    few = quality.judge(BOXES, SAMPLES, detected(0, 0), detected(4, 0, 0, 1), part=part)
+    assert few.warning == found.warning
+
+
+def test_integers_that_float64_does_not_tell_apart_are_not_exact() -> None:
+    """As hashes, all of which are wrong."""
+    right = 2**53 + 2 * np.arange(3 * NUM, dtype=np.int64).reshape(NUM, 3)
+    found = judge(right + 1, right)
+    assert (found.fidelity, found.metrics, found.max_abs_error) == ("broken", {"snr_db": 0.0}, 1.0)
+    assert judge(right, right).fidelity == "exact"
+    assert judge(right.astype(np.uint64), right).fidelity == "exact"
+    assert judge((right + 1).astype(np.uint64), right).fidelity == "broken"
+    assert judge(right.astype(np.float64) + 2, right).fidelity == "broken"
+    part = Part(rows=[3, 1], loss=0.0, metrics={"snr_db": 120.0})
+    assert judge(right[[3, 1]].astype(np.float64), right + 1, part).fidelity == "broken"
+
+
+def test_a_spot_check_takes_no_other_integers_for_close() -> None:
+    """However near they are by number: as hashes, they are all wrong."""
+    right = {"y": SCORES, "index": 2**53 + np.arange(NUM, dtype=np.int64)}
+    assert quality.compare(BOXES, {**right, "y": SCORES * np.float32(1 + 1e-6)}, right).fidelity == "close"
+    found = quality.compare(BOXES, {**right, "index": right["index"] + 1}, right)
+    assert (found.fidelity, found.max_abs_error) == ("drifted", 1.0)
+    texts = {"y": SCORES, "index": np.array(["a", "b", "c", "d"])}
+    assert quality.compare(BOXES, texts, {**texts, "index": texts["index"][::-1]}).fidelity == "drifted"
+
+
 def test_another_number_of_rows_is_broken_and_told() -> None:
     found = quality.judge(BOXES, SAMPLES, detected(2, 0, 3, 5), detected(2, 0, 3, 6))
     assert (found.fidelity, found.metrics, found.max_abs_error) == ("broken", None, 0.0)

@@ -347,6 +347,10 @@ def test_logits_of_generated_text_and_not_its_tokens(ratio_db: float, by_roundin
 
 def test_runs_that_tell_what_rounding_explains() -> None:
     assert [rounding.num_runs(task) for task in (catalog.task("toy"), TASK, GENERATING)] == [4, 8, 2]
+    for shape, number in (("batch", 4), 4), (("batch", "rows"), 8):
+        outputs = (TensorSpec(name="y", dtype="float32", shape=shape),)
+        kind = type("Shapes", (OwnTask,), {"outputs": outputs, "judges_other_shapes": True})
+        assert rounding.num_runs(kind(name="shapes", path=Path("task.py"))) == number, "a number of rows is discrete"
     assert rounding.largest([{"y": 0.1, "z": 0.3}, {"y": 0.2}]) == {"y": 0.2, "z": 0.3}
 
 

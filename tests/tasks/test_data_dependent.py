@@ -231,6 +231,56 @@ def test_a_deployment_that_keeps_another_number_of_boxes_is_told_so(judged: Any,
     )
 
 
+def ties(seed: int) -> onnx.ModelProto:
+    """The places where one of two products is the larger, though they are the same but for rounding."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["one"]),
+        helper.make_node("MatMul", ["x", "v"], ["other"]),
+        helper.make_node("Greater", ["one", "other"], ["is_more"]),
+        helper.make_node("NonZero", ["is_more"], ["places"]),
+    ]
+    off = np.random.default_rng(seed).uniform(-1e-6, 1e-6, WEIGHTS.shape)
+    made = {"w": WEIGHTS, "v": (WEIGHTS * (1 + off)).astype(np.float32)}
+    return model_of(nodes, [("x", FLOAT, [1, 20])], [("places", INT64, [2, "found"])], made)
+
+
+JUDGES = """
+import numpy as np
+
+metric_name = "found"
+
+def samples(split):
+    x = np.random.default_rng(3).normal(size=(10, 1, 20)).astype(np.float32)
+    return {"x": x}, [0] * 10
+
+def metrics(outputs, targets):
+    return {"found": float(np.mean([np.shape(each)[1] for each in outputs["places"]]))}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "other", "fidelity"),
+    [(places(0.5), places(0.6), "broken"), (places(0.5), places(1e9), "broken"), (ties(1), ties(2), "drifted")],
+    ids=["fewer places", "none in any sample", "what rounding does, too"],
+)
+def test_a_metric_of_ones_own_does_not_excuse_a_shape_that_rounding_never_makes(
+    right: onnx.ModelProto, other: onnx.ModelProto, fidelity: str, plugin_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data.py").write_text(JUDGES)
+    (tmp_path / "own.onnx").write_bytes(right.SerializeToString())
+    adopted = adopt.adopt(tmp_path / "own.onnx", adopt.Options(dataset=tmp_path / "data.py"))
+    reference = verify.reference_of(catalog.task(adopted.name), LIMITS)
+    path = tmp_path / "other.onnx"
+    path.write_bytes(other.SerializeToString())
+    artifact = Artifact(path=path, format="onnx", sha256=cache.file_digest(path), size_bytes=path.stat().st_size)
+    found = verify.verify(reference.cell, artifact, reference, LIMITS)
+    assert found.precision == "float32"
+    assert found.fidelity == fidelity
+    if fidelity == "broken":
+        assert "float32 throughout, but output places has another shape than the reference's in" in str(found.reason)
+        assert "rounding changes the shape of none" in str(found.reason)
+
+
 def test_targets_of_an_output_with_a_shape_for_each_sample(plugin_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "own.onnx").write_bytes(distinct().SerializeToString())
     x = np.random.default_rng(0).normal(size=(10, 20)).astype(np.float32)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from bench.api import Arrays
+from bench.api import Arrays, fidelity
 from bench.api.errors import ArtifactError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import outputs_of
@@ -245,8 +245,8 @@ class _Search:
 def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
     """Largest absolute difference over the largest magnitude of the first.
 
-    Magnitudes beyond the range of float16 serve as masks, whatever their exact value: they count as equal where both
-    values have them, and not as a magnitude that errors are measured by.
+    Magnitudes beyond the range of float16 serve as masks, whatever their exact value: floats count as equal where both
+    values have them, and they are no magnitude that errors are measured by. Integers are equal where they are the same.
 
     Returns:
         Infinity where only one of the two values is NaN; None where the values cannot be compared: different shapes, a
@@ -258,10 +258,12 @@ def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
     if before.shape != after.shape or (before.dtype.kind == "f") != (after.dtype.kind == "f"):
         return None
     old, new = (array.astype(np.float64) for array in arrays)
-    clipped = [np.clip(array, -LARGEST, LARGEST) for array in (old, new)]
-    same = np.equal(*clipped) | (np.isnan(old) & np.isnan(new))
     with np.errstate(invalid="ignore"):
-        difference = float(np.where(same, 0, np.abs(old - new)).max(initial=0))
+        differences = np.abs(fidelity.errors(after, before))
+    if before.dtype.kind == "f":
+        clipped = [np.clip(array, -LARGEST, LARGEST) for array in (old, new)]
+        differences = np.where(np.equal(*clipped) | (np.isnan(old) & np.isnan(new)), 0, differences)
+    difference = float(differences.max(initial=0))
     if difference == 0:
         return 0.0
     scale = float(np.abs(old[np.abs(old) < LARGEST]).max(initial=0))

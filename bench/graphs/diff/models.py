@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from bench.api.fidelity import errors, widened
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.matching import Matching, Side
 from bench.graphs.file.digest import canonical_digest
@@ -174,10 +175,10 @@ def _weight_change(one: Side, other: Side, before: str, after: str) -> WeightCha
     is_dense = all(tensor.DESCRIPTOR.name == "TensorProto" for tensor in tensors)
     if types[0] == types[1] and is_dense and re.match(r"u?int|b?float|bool", types[0]):
         stored = one.wiring.stored, other.wiring.stored
-        old, new = (own.array(tensor).astype(np.float64) for own, tensor in zip(stored, tensors, strict=True))
-        if np.isfinite(old).all() and np.isfinite(new).all():
-            difference = float(np.abs(old - new).max(initial=0))
-            largest = float(np.abs(old).max(initial=0))
+        old, new = (own.array(tensor) for own, tensor in zip(stored, tensors, strict=True))
+        if np.isfinite(widened(old)).all() and np.isfinite(widened(new)).all():
+            difference = float(np.abs(errors(new, old)).max(initial=0))
+            largest = float(np.abs(widened(old)).max(initial=0))
     return WeightChange(
         before=before,
         after=after,
