@@ -22,7 +22,9 @@ def told(error: BaseException) -> dict[str, Any]:
         raise error
 
     child: Any = SimpleNamespace(do=fails)
-    answer: dict[str, Any] = json.loads(worker.answer(child, json.dumps({"id": "1", "operation": "", "arguments": {}})))
+    answer: dict[str, Any] = json.loads(
+        worker.answer(child, json.dumps({"id": "1", "operation": "", "arguments": {}, "timeout_s": 60}))
+    )
     return answer
 
 
