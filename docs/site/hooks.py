@@ -36,10 +36,12 @@ FENCE = re.compile(r"^( *```\w+) .+$", re.MULTILINE)
 The site's Markdown takes no such line for a beginning, and so the end of the block for one, and headings for code.
 """
 PICTURE = re.compile(
-    r'<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
+    r'<picture>\s*(?:<source media="\(max-width: \d+px\) and \(prefers-color-scheme: dark\)" '
+    r'srcset="(?P<narrow_dark>[^"]+)">\s*<source media="\(max-width: \d+px\)" srcset="(?P<narrow_light>[^"]+)">\s*)?'
+    r'<source media="\(prefers-color-scheme: dark\)" srcset="(?P<dark>[^"]+)">\s*'
     r'<img src="(?P<light>[^"]+)" (?:width="\d+" )?alt="(?P<alt>[^"]*)">\s*</picture>'
 )
-"""A picture for light and for dark pages, as code hosts show it."""
+"""A picture for light and for dark pages, as code hosts show it, perhaps with others for narrow pages before it."""
 LOADED_BY = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 """The attribute by which an element makes the browser load a file."""
 STYLE_LOAD = re.compile(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)")
@@ -95,11 +97,13 @@ def is_listed(path: Path) -> bool:
 def in_markdown(text: str) -> str:
     """A text whose pictures for light and dark pages are two in Markdown, of which the theme shows the one that fits.
 
-    Unlike the element they follow the reader's choice of colours, and their paths are checked and moved with the page.
+    Of those for narrow pages, which have `-narrow-` in their names, `extra.css` shows the ones that fit. Unlike the
+    element they follow the reader's choice of colours, and their paths are checked and moved with the page.
     """
 
     def both(found: re.Match[str]) -> str:
-        return "\n".join(f"![{found['alt']}]({found[one]}#only-{one})" for one in ("light", "dark"))
+        kinds = [kind for kind in ("light", "dark", "narrow_light", "narrow_dark") if found[kind]]
+        return "\n".join(f"![{found['alt']}]({found[kind]}#only-{kind.removeprefix('narrow_')})" for kind in kinds)
 
     return PICTURE.sub(both, text)
 

@@ -82,9 +82,11 @@ def spans(text: str) -> list[str]:
 
 
 def said_to_a_shell(page: Path) -> list[str]:
-    """Lines of blocks without a language, and code spans."""
+    """Lines of blocks without a language, each with those that go on from it, and code spans."""
     prose, blocks = split(page)
-    return [line for block in blocks if not block.info for line in block.text.splitlines()] + spans(prose)
+    return [
+        line for block in blocks if not block.info for line in block.text.replace("\\\n", " ").splitlines()
+    ] + spans(prose)
 
 
 def written_commands() -> list[Any]:

@@ -87,6 +87,13 @@ def test_what_pages_link_to_is_published(hooks: Any, tmp_path: Path, monkeypatch
 
 def test_a_picture_for_light_and_dark_pages_becomes_two_of_the_theme(hooks: Any) -> None:
     assert hooks.in_markdown(picture("d.svg", "l.svg")) == "![bars](l.svg#only-light)\n![bars](d.svg#only-dark)\n"
+    narrow = (
+        '<picture>\n<source media="(max-width: 600px) and (prefers-color-scheme: dark)" srcset="n-d.svg">\n'
+        '<source media="(max-width: 600px)" srcset="n-l.svg">\n'
+    )
+    assert hooks.in_markdown(picture("d.svg", "l.svg").replace("<picture>", narrow)) == (
+        "![bars](l.svg#only-light)\n![bars](d.svg#only-dark)\n![bars](n-l.svg#only-light)\n![bars](n-d.svg#only-dark)\n"
+    )
     assert "<picture>" not in hooks.in_markdown((ROOT / "README.md").read_text(encoding="utf-8"))
 
 

@@ -74,6 +74,7 @@ def test_task_folder_at_two_revisions(harness: Harness) -> None:
 
 
 @needs_git
+@pytest.mark.thorough
 def test_onnx_file_with_another_note(harness: Harness) -> None:
     folder = harness.folder / "repository"
     folder.mkdir()

@@ -46,6 +46,7 @@ def searching(harness: Harness) -> Harness:
     return harness
 
 
+@pytest.mark.thorough
 def test_the_winner_is_fast_and_right(searching: Harness) -> None:
     printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/null/cpu/b1t1: latency 0." in printed

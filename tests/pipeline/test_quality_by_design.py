@@ -117,12 +117,12 @@ EMPTY = (
 def test_outputs_without_an_element_say_that_nothing_was_compared(is_reference: bool) -> None:
     nothing = {"y": np.zeros((NUM, 0, 2), np.float32), "index": np.zeros((NUM, 0), np.int64)}
     found = quality.judge(BOXES, SAMPLES, nothing, None if is_reference else nothing)
-    assert (found.fidelity, found.warning) == ("exact", f"{EMPTY.format('y')}; {EMPTY.format('index')}")
-    assert quality.compare(BOXES, nothing, nothing).warning == found.warning
-    assert quality.judge(BOXES, SAMPLES, detected(0, 0, 0, 1), detected(0, 0, 0, 1)).warning is None
+    assert (found.fidelity, found.doubts) == ("exact", f"{EMPTY.format('y')}; {EMPTY.format('index')}")
+    assert quality.compare(BOXES, nothing, nothing).fidelity == "exact"
+    assert quality.judge(BOXES, SAMPLES, detected(0, 0, 0, 1), detected(0, 0, 0, 1)).doubts is None
     part = Part(rows=[2, 1], loss=0.0, metrics={"snr_db": 120.0})
     few = quality.judge(BOXES, SAMPLES, detected(0, 0), detected(4, 0, 0, 1), part=part)
-    assert few.warning == found.warning
+    assert few.doubts == found.doubts
 
 
 def test_integers_that_float64_does_not_tell_apart_are_not_exact() -> None:
