@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.fidelity import FidelityTask
+from bench.api.loss_units import ANY
 from bench.decisions.answer import Answer
 from bench.records import machines, ranking
 from bench.records.rows import Row
@@ -36,11 +37,11 @@ BESIDE = 1.15
 """Width in inches of the text beside the longest bar."""
 MOST_BARS = 8
 MEANING = (
-    "Above the bars: what to ship, and how sure that is, with 95 % confidence. Bars: latency, less is better; "
-    "beside it, how many times as fast as the baseline (grey), with the whisker of its 95 % interval. At the right: "
-    "what is lost of the metric, in per cent of it. Of each runtime the fastest deployment that keeps to the limit "
-    "of the metric and is faster than the baseline; dark and bold: the one to ship; hollow: faster, but it loses "
-    "more than the limit, or may."
+    "Above the bars: what to ship, and how sure that is. Bars: latency, less is better; beside it, how many times "
+    "as fast as the baseline (grey), with the whisker of its 95 % interval. At the right: what is lost of the "
+    "metric, in per cent of it. Of each runtime the fastest deployment that keeps to the limit of the metric and is "
+    "faster than the baseline; bold, in the stronger colour: the one to ship; hollow: faster, but it loses more "
+    "than the limit of {}, or may."
 )
 
 
@@ -127,7 +128,8 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
     num_columns = min(most_columns, len(bars))
     width = 2 * canvas.MARGIN + num_columns * (names + BARS + NOTES + BETWEEN) - BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
-    notes = textwrap.wrap(f"{MEANING} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
+    limit = answers[0].constraints.max_metric_loss or ANY
+    notes = textwrap.wrap(f"{MEANING.format(limit)} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
     rows = [bars[start : start + num_columns] for start in range(0, len(bars), num_columns)]
     heights = [BAR * max(map(len, row)) for row in rows]
     height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
@@ -190,7 +192,8 @@ def sure(answer: Answer) -> str:
     row, text = answer.choice.shipped, outcome.regret(answer)
     if row is not None and row.metric_loss_high is not None and (bound := outcome.metric_bound(row)):
         text += f", {metric_title(row.metric_name or '')} {bound}"
-    return text[0].upper() + text[1:]
+    certain = " (95 %)" if row is not None else ""
+    return f"{text[0].upper()}{text[1:]}{certain}"
 
 
 def lost(row: Row) -> str:
