@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.fidelity import FidelityTask
-from bench.api.loss_units import ANY
 from bench.decisions.answer import Answer
 from bench.records import machines, ranking
 from bench.records.rows import Row
@@ -39,9 +38,9 @@ MOST_BARS = 8
 MEANING = (
     "Above the bars: what to ship, and how sure that is. Bars: latency, less is better; beside it, how many times "
     "as fast as the baseline (grey), with the whisker of its 95 % interval. At the right: what is lost of the "
-    "metric, in per cent of it. Of each runtime the fastest deployment that keeps to the limit of the metric and is "
-    "faster than the baseline; bold, in the stronger colour: the one to ship; hollow: faster, but it loses more "
-    "than the limit of {}, or may."
+    "metric, in per cent of it or in dB; without labels, how far the outputs are off, in per cent of the signal. Of "
+    "each runtime the fastest deployment that keeps to the limit of the metric and is faster than the baseline; "
+    "bold, in the stronger colour: the one to ship; hollow: faster, but it loses more than the limit{}, or may."
 )
 
 
@@ -128,8 +127,10 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
     num_columns = min(most_columns, len(bars))
     width = 2 * canvas.MARGIN + num_columns * (names + BARS + NOTES + BETWEEN) - BETWEEN
     where = machines.headline(bar.row for own in bars for bar in own)
-    limit = answers[0].constraints.max_metric_loss or ANY
-    notes = textwrap.wrap(f"{MEANING.format(limit)} {where}", int((width - 2 * canvas.MARGIN) / 0.053))
+    limit = answers[0].constraints.max_metric_loss
+    notes = textwrap.wrap(
+        f"{MEANING.format(f' of {limit}' if limit else '')} {where}", int((width - 2 * canvas.MARGIN) / 0.053)
+    )
     rows = [bars[start : start + num_columns] for start in range(0, len(bars), num_columns)]
     heights = [BAR * max(map(len, row)) for row in rows]
     height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
@@ -169,7 +170,7 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     canvas.write(axes, metric, (1, 1), (6, TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
     leading = answer.choice.leading
     if leading is not None:
-        path = ranking.short_name(leading)
+        path = ("" if answer.choice.shipped else "looks fastest: ") + ranking.short_name(leading)
         canvas.write(axes, path, left, (0, PATH_ABOVE), is_bold=False, color=theme.faint, **above)
     canvas.write(axes, sure(answer), left, (0, SURE_ABOVE), is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
