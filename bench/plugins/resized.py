@@ -44,11 +44,13 @@ class Resized(ByFidelity):
     def samples(self, split: str) -> Samples:
         """The task's samples (of `test` the first), cut or repeated along the dimensions with another size.
 
-        Lengths of what is cut are cut, too.
+        Lengths of what has another size are cut, too; an input of that name beside others stays as it is.
         """
         number = NUM_SAMPLES if split == "test" else None
         samples = super().samples(split)  # type: ignore[safe-super]  # the class of the task comes next
-        most = lengths.domains(self.inputs, {**getattr(self, "sizes", {}), **self.at})
+        more = {dim: size + 1 for dim, size in self.at.items()}
+        most, beyond = lengths.domains(self.inputs, self.at), lengths.domains(self.inputs, more)
+        cut = {name: largest for name, (_, largest) in most.items() if beyond[name][1] > largest}
         inputs = {}
         for spec in self.inputs:
             array = samples.inputs[spec.name][:number]
@@ -56,7 +58,7 @@ class Resized(ByFidelity):
             for axis, dim in enumerate(spec.shape, start=first):
                 if dim in self.at:
                     array = repeated(array, self.at[str(dim)], axis)
-            inputs[spec.name] = array.clip(max=most[spec.name][1]) if spec.name in most else array
+            inputs[spec.name] = array.clip(max=cut[spec.name]) if spec.name in cut else array
         return Samples(inputs=inputs, targets=None, names=samples.names[:number])
 
 

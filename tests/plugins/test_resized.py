@@ -66,6 +66,22 @@ def test_samples_are_cut_and_repeated(batched: bool) -> None:
     assert made.names == tuple(map(str, range(16)))
 
 
+def test_lengths_follow_the_dimension_that_changed_alone(plugin_folder: Path) -> None:
+    """`features_length` is a number that a person gave: nothing of `features` has another size."""
+    (plugin_folder / "models" / "tokens").mkdir(parents=True)
+    shapes = {"ids": '("batch", "tokens")', "features": '("batch", 3)'}
+    specs = [f'TensorSpec(name="{name}", dtype="int64", shape={shape})' for name, shape in shapes.items()]
+    specs += [f'TensorSpec(name="{name}_length", dtype="int64", shape=("batch",))' for name in shapes]
+    text = TASK.format(batched=True, first="'batch'")
+    text = text.replace("weights = None", f"inputs = ({', '.join(specs)})\n    weights = None")
+    arrays = "dict(ids=ids, features=ids[:, :3], ids_length=ids[:, 0] + 4, features_length=ids[:, 0] + 9)"
+    (plugin_folder / "models" / "tokens" / "task.py").write_text(text.replace("dict(ids=ids, image=image)", arrays))
+    catalog.forget()
+    made = catalog.task("tokens@tokens=2").samples("test").inputs
+    assert made["ids_length"].tolist() == [2] * 16
+    assert made["features_length"].tolist() == [4 * row + 9 for row in range(16)]
+
+
 def test_fidelity_judges(batched: bool) -> None:
     task: Task = catalog.task("tokens@tokens=6")
     assert (task.name, task.metric_name, task.higher_is_better) == ("tokens@tokens=6", "snr_db", True)
