@@ -237,7 +237,7 @@ def _late(left_out: Sequence[Cell], shown: Sequence[Row], total: int) -> list[st
     timed = {row.cell for row in shown if row.num_launches or row.same_as}
     missing = [cell for cell in left_out if cell.path not in timed]
     num_compiling = sum(map(sweeps.compiles, missing))
-    gains = "no time was left, and by earlier or published results each gains little over a plain export"
+    gains = "no time was left, and by earlier or published results none of them is likely to be the fastest"
     reasons = {
         f"{gains}; a longer --total adds them": len(missing) - num_compiling,
         "each compiles for half a minute, and no time was left; a longer --total adds them": num_compiling,

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import math
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.api import loading
@@ -30,11 +31,12 @@ class Expected:
         self._keys = store.current()
         checkout = loading.checkout()
         self._published = published(checkout / PUBLISHED) if checkout else {}
+        self._of_other_tasks = _medians_by_deployment(self._published)
         self._medians_ns: dict[str, float | None] = {}
 
     def ratio(self, path: str) -> float:
         """The latency over the baseline's: of this machine where the cell was launched here; 0 if nothing is known."""
-        return self.own(path) or self.published(path)
+        return self.own(path) or self.published(path) or self.of_other_tasks(path)
 
     def own(self, path: str) -> float:
         """The latency over the baseline's as it was on this machine; 0 for a cell that was not launched here."""
@@ -46,6 +48,10 @@ class Expected:
     def published(self, path: str) -> float:
         """The latency over the baseline's in the published table; 0 for a cell that is not in it."""
         return self._published.get(path, 0.0)
+
+    def of_other_tasks(self, path: str) -> float:
+        """The median of the published ratios of the same deployment of other tasks; 0 where there are none."""
+        return self._of_other_tasks.get(_deployment(path), 0.0)
 
     def _record(self, path: str) -> Record | None:
         record = None
@@ -59,6 +65,19 @@ class Expected:
             medians = [ns for launch in record.launches for ns in launch.medians_ns] if record else []
             self._medians_ns[path] = statistics.median(medians) if medians else None
         return self._medians_ns[path]
+
+
+def _medians_by_deployment(ratios: Mapping[str, float]) -> dict[str, float]:
+    """By deployment, the median of the ratios of its cells, which are given by path."""
+    found: dict[str, list[float]] = {}
+    for path, ratio in ratios.items():
+        found.setdefault(_deployment(path), []).append(ratio)
+    return {deployment: statistics.median(each) for deployment, each in found.items()}
+
+
+def _deployment(path: str) -> str:
+    """A cell's path without its task."""
+    return path.partition("/")[2]
 
 
 def published(table: Path) -> dict[str, float]:

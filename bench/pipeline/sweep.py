@@ -126,7 +126,7 @@ class Sweep:
         self._cells = set(cells)
         self._expected = Expected(self._store)
         is_whole = self._options.whole_split
-        waves = [sweeps.Wave(everything)] if is_whole else self._waves(everything)
+        waves = [sweeps.Wave(everything)] if is_whole else self._waves(everything, baselines)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
             num_begun = 0
@@ -138,7 +138,7 @@ class Sweep:
                 if wave.needed:
                     verified += self._begin(wave.needed, baselines)
                 spare = list(wave.spare)
-                while spare and (num := min(PORTION, self._time_left.num_in_time(len(verified)))):
+                while spare and (num := min(PORTION, self._num_in_time(verified))):
                     verified += self._begin(spare[:num], baselines)
                     spare = spare[num:]
                 self.left_out += spare
@@ -158,12 +158,13 @@ class Sweep:
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
-    def _waves(self, cells: Sequence[Cell]) -> list[sweeps.Wave]:
+    def _waves(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[sweeps.Wave]:
         """The cells in the order in which they are measured; a plain export that cannot run here is no measure."""
         reasons = self._place.skip_reasons(cells)
         usable = {cell.path for cell, reason in zip(cells, reasons, strict=True) if reason is None}
-        sources = (self._expected.own, self._expected.published)
-        return sweeps.waves(cells, *(functools.partial(_of_usable, usable, source) for source in sources))
+        sources = (self._expected.own, self._expected.published, self._expected.of_other_tasks)
+        known = [functools.partial(_of_usable, usable, source) for source in sources]
+        return sweeps.waves(cells, *known, baselines=baselines)
 
     def _begin(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[Verified]:
         """Prepare and verify cells, with a few samples unless the whole split is to run."""
@@ -177,6 +178,11 @@ class Sweep:
         verified = self._verify(prepared, None if self._options.whole_split else Until())
         self._time_left.note(time.monotonic() - began_s, num_new)
         return verified
+
+    def _num_in_time(self, verified: Sequence[Verified]) -> int:
+        """How many more cells there is time for: see `TimeLeft.num_in_time`."""
+        waiting = _num_new(self._groups(verified, self._cells))
+        return self._time_left.num_in_time(len(verified), waiting)
 
     def _is_too_late(self, wave: sweeps.Wave) -> bool:
         """Whether there is no time to compile the cells of a wave, as where spare cells were left out before them."""
@@ -343,6 +349,7 @@ class Sweep:
     def _time(self, groups: Sequence[Group], goal: Goal) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         method, blocks, began_s = self._options.method, self._place.blocks(), time.monotonic()
+        num_new = _num_new(groups)
         # First launches are brief. Where preparing took all of the time, a block that is cut would leave no table.
         has_launches = any(ledger.launches for group in groups for ledger in (group.baseline, *group.ledgers))
         rounds.measure(
@@ -354,7 +361,7 @@ class Sweep:
             cut_blocks=has_launches or self._options.whole_split,
             blocks=blocks,
         )
-        self._time_left.measured_s += time.monotonic() - began_s
+        self._time_left.note_launches(time.monotonic() - began_s, num_new - _num_new(groups))
         for group in groups:
             if group.baseline.failed:
                 reason = f"not timed: its baseline {group.baseline.subject.cell} failed"
@@ -429,6 +436,11 @@ class Sweep:
 
 def _of_usable(usable: Set[str], ratio: Callable[[str], float], path: str) -> float:
     return ratio(path) if path in usable else 0.0
+
+
+def _num_new(groups: Sequence[Group]) -> int:
+    """The number of cells that have no launch yet."""
+    return sum(not ledger.launches for group in groups for ledger in group.ledgers)
 
 
 def _extent(quality: Quality) -> float:

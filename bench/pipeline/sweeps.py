@@ -9,7 +9,7 @@ import inspect
 import itertools
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +35,8 @@ COMPILING_S = 40.0
 """Time of a core for a cell that compiles, of which half a minute is the compiler's."""
 LITTLE_GAIN = 0.95
 """Expected latency over that of the fastest plain export, above which a cell is expected to gain little."""
+FAR = 1.5
+"""The same of a plain export, above which it is expected to be no candidate: processors rarely differ by as much."""
 NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
 
@@ -167,10 +169,10 @@ class Wave:
     """Cells that go through all stages of a sweep together.
 
     Attributes:
-        needed: cells that may be the fastest, as far as is known, and plain exports.
-        spare: cells that are expected to gain little over a plain export, the fastest first: where the time of a sweep
-            does not suffice for all, these are left out. They come before what compiles for long: each such cell takes
-            the time of several.
+        needed: baselines, and cells that may be the fastest, as far as is known.
+        spare: cells that are expected to gain little over a plain export, and plain exports that are expected to be far
+            slower than another, the fastest first: where the time of a sweep does not suffice for all, these are left
+            out. They come before what compiles for long: each such cell takes the time of several.
     """
 
     needed: Sequence[Cell]
@@ -180,7 +182,9 @@ class Wave:
         return len(self.needed) + len(self.spare)
 
 
-def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]:
+def waves(
+    cells: Iterable[Cell], *sources: Callable[[str], float], baselines: Collection[Cell | None] = ()
+) -> list[Wave]:
     """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
 
     The first are each framework's own format and its first plain export to each other format, on their usual runtimes
@@ -190,11 +194,12 @@ def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]
         cells: all cells of a sweep.
         sources: what is expected, the surest first: the ratio of a cell by its path, or 0 where nothing is known.
             Ratios of two sources are not compared.
+        baselines: the cells with which others are compared, which are never spare.
     """
     cells = list(cells)
     is_small = len(cells) <= SMALL
     fewest = min((cell.threads for cell in cells), default=1)
-    plain = [cell for cell in cells if cell.variant == RAW and cell.threads == fewest and _is_usual(cell)]
+    plain = [cell for cell in cells if cell.threads == fewest and _is_plain(cell)]
     ranked = sorted(plain, key=_is_open, reverse=True)
     first = {(cell.task, cell.batch, cell.source, _format(cell)): cell.exporter for cell in reversed(ranked)}
 
@@ -208,7 +213,8 @@ def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]
     beside: dict[Cell, float] = {}
     for source in () if is_small else reversed(sources):
         beside |= _beside_plain(cells, source)
-    spare = sorted((cell for cell in groups[1] if beside.get(cell, 0.0) > LITTLE_GAIN), key=beside.__getitem__)
+    slow = {cell for cell, share in beside.items() if share > (FAR if _is_plain(cell) else LITTLE_GAIN)}
+    spare = sorted((cell for cell in groups[1] if cell in slow and cell not in baselines), key=beside.__getitem__)
     ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
     ordered[1] = Wave(ordered[1].needed, tuple(spare))
     return [each for each in ordered if len(each)]
@@ -217,15 +223,18 @@ def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]
 def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
     """The expected latency of cells over that of the fastest plain export on a usual runtime, of the same request.
 
-    Such exports themselves, and cells of which nothing is known, are left out.
+    Cells of which nothing is known are left out.
     """
     ratios = {cell: value for cell in cells if (value := ratio(cell.path)) > 0}
-    plain = {cell for cell in cells if cell.variant == RAW and _is_usual(cell)}
     fastest: dict[tuple[str, int, int], float] = {}
-    for cell in plain & ratios.keys():
+    for cell in filter(_is_plain, ratios):
         fastest[cell.group] = min(ratios[cell], fastest.get(cell.group, math.inf))
-    others = [cell for cell in ratios if cell not in plain and cell.group in fastest]
-    return {cell: ratios[cell] / fastest[cell.group] for cell in others}
+    return {cell: value / fastest[cell.group] for cell, value in ratios.items() if cell.group in fastest}
+
+
+def _is_plain(cell: Cell) -> bool:
+    """Whether a cell is a plain export on the usual runtime of its format."""
+    return cell.variant == RAW and _is_usual(cell)
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:

@@ -133,8 +133,8 @@ def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:
     )
     shown = [searches.row(cell=timed.path, num_launches=1), searches.row(cell=spare.path)]
     assert run._late([spare, timed, compiling], shown, 20) == [
-        "1 of 20 cells are not in the table: no time was left, and by earlier or published results each gains little "
-        "over a plain export; a longer --total adds them",
+        "1 of 20 cells are not in the table: no time was left, and by earlier or published results none of them is "
+        "likely to be the fastest; a longer --total adds them",
         "1 of 20 cells are not in the table: each compiles for half a minute, and no time was left; a longer --total "
         "adds them",
     ]

@@ -75,6 +75,7 @@ def test_question_that_the_allowed_launches_cannot_answer() -> None:
     assert launches_of(hopeless, VERDICT) is None
     unlikely = Question(kind=BEST, cells=("a",), launches=None)
     assert unlikely.urgency < Question(kind=GAIN, cells=("a",), launches=12).urgency
+    assert unlikely.urgency > Question(kind=VERDICT, cells=("a",), launches=None).urgency, "a decision first"
     # Moved by 10 %, it needs 2.71 x 10 % x sqrt(3 / n) < 9.5 % where there are 25 looks: 25 launches.
     assert launches_of(hopeless, VERDICT, most=25) == 22
     assert launches_of(hopeless, VERDICT, most=24) is None
@@ -204,6 +205,17 @@ def test_a_decision_comes_before_verdicts_and_these_before_details() -> None:
     assert urgencies == sorted(urgencies, reverse=True)
     assert [rank for rank, _ in urgencies] == [3, 2, 1]
     assert Question(kind=VERDICT, cells=("a",), launches=1).urgency < urgencies[0], "however near its answer is"
+
+
+def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
+    """After one launch nothing is sure, and the launches of the first two tell most."""
+    ratios = {"first": 0.5, "alike": 0.56, "slower": 0.62}
+    found = contest(ratios, 0.1, candidates=list(ratios), asked=[], launches=dict.fromkeys(ratios, 1))
+    (questions,) = open_questions([found], Aims(), most=MOST)
+    near = {question.cells: question.is_near for question in questions if question.kind == BEST}
+    assert near == {("alike", "first"): True, ("slower", "first"): False}
+    ranks = {question.cells: question.urgency[0] for question in questions if question.kind == BEST}
+    assert ranks["alike", "first"] > ranks["slower", "first"]
 
 
 def test_no_contest_no_question() -> None:

@@ -46,6 +46,20 @@ def test_own_launches_count_before_published_ones(tmp_path: Path, monkeypatch: p
     assert ratios == pytest.approx([1.0, 0.5, 1.5, 0.7, 0.0], rel=0.01)
 
 
+def test_a_cell_of_a_task_that_is_not_published_is_expected_to_be_as_that_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The median of three tasks; where the cell itself is published, its own ratio counts."""
+    table = tmp_path / expected.PUBLISHED
+    table.parent.mkdir(parents=True)
+    rest = "torch/native/fast/pytorch/cpu/b1t1"
+    table.write_text(f"cell,ratio\na/{rest},0.5\nb/{rest},0.7\nc/{rest},0.6\n")
+    monkeypatch.setattr(loading, "checkout", lambda: tmp_path)
+    found = Expected(Stored({}))
+    assert (found.ratio(f"new/{rest}"), found.published(f"new/{rest}"), found.ratio(f"b/{rest}")) == (0.6, 0.0, 0.7)
+    assert found.of_other_tasks("new/torch/native/slow/pytorch/cpu/b1t1") == 0.0
+
+
 def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "checkout", lambda: None)
     store = Store(tmp_path, "machine")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from bench.measure import rounds
+from bench.measure.ledgers import Group
 from bench.pipeline import sweep as module
 from bench.pipeline import sweeps, time_left
 from bench.pipeline.flow import Prepared
@@ -19,10 +21,15 @@ SPEEDS = dict.fromkeys("abcdefg", 400)
 
 
 class Clock:
-    """A clock that stands still but for verification, of which each cell without a stored quality takes `cell_s`."""
+    """A clock that stands still but for verification, and for measuring.
+
+    Attributes:
+        cell_s: the time to verify a cell without a stored quality.
+        launch_s: the time of the first launch of a cell.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s = self.cell_s = 0.0
+        self.now_s = self.cell_s = self.launch_s = 0.0
         fake = SimpleNamespace(monotonic=lambda: self.now_s)
         monkeypatch.setattr(module, "time", fake)
         monkeypatch.setattr(time_left, "time", fake)
@@ -33,6 +40,13 @@ class Clock:
             verify(place, cells, known, *arguments)
 
         monkeypatch.setattr(FakePlace, "verify", slowly)
+        measure = rounds.measure
+
+        def launched(groups: Sequence[Group], *arguments: Any, **options: Any) -> None:
+            self.now_s += self.launch_s * sum(not each.launches for group in groups for each in group.ledgers)
+            measure(groups, *arguments, **options)
+
+        monkeypatch.setattr(rounds, "measure", launched)
 
 
 @pytest.fixture
@@ -50,11 +64,13 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     ("cell_s", "left_out"),
     [
         pytest.param(10.0, "", id="a fast machine"),
-        pytest.param(25.0, "defg", id="75 s are left: 20 to measure, 15 to verify contenders, and 25 for each cell"),
+        pytest.param(
+            25.0, "defg", id="75 s are left: 13 for open questions, 15 to verify contenders, and 25 for each cell"
+        ),
         pytest.param(60.0, "cdefg", id="the three cells that are needed took 180 s"),
     ],
 )
-def test_what_gains_little_is_left_out_where_measuring_would_lose_some_of_its_budget(
+def test_what_gains_little_is_left_out_where_open_questions_would_lose_some_of_their_time(
     swept: Any, clock: Clock, cell_s: float, left_out: str
 ) -> None:
     """Of 150 s measuring has 20; there is always time for the three cells that a decision needs."""
@@ -73,6 +89,17 @@ def test_what_was_left_out_is_added_where_the_rest_is_stored_already(
     for left_out in ("cdefg", "efg", "g"):
         swept([["raw", "a", "b"]], spare="cdefg", speeds=SPEEDS, ends_s=clock.now_s + 150.0, budget_s=20.0)
         assert "".join(each.variant for each in swept.left_out) == left_out
+
+
+def test_first_launches_of_what_gains_little_take_none_of_the_time_for_open_questions(swept: Any, clock: Clock) -> None:
+    """The first wave shows that a launch takes 30 s.
+
+    Of 350 s the first wave took 80 and the needed cell 10; 60 are for open questions, 30 for its launch and 6 to verify
+    contenders. So 164 are left, and each spare cell takes 40.
+    """
+    clock.cell_s, clock.launch_s = 10.0, 30.0
+    swept([["raw", "a"], ["b"]], spare="cdefg", speeds=SPEEDS, ends_s=350.0, budget_s=90.0)
+    assert "".join(each.variant for each in swept.left_out) == "g"
 
 
 @pytest.mark.parametrize(("whole_s", "left_out"), [(200.0, ""), (50.0, "abslow")])

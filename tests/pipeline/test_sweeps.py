@@ -305,6 +305,20 @@ def test_plain_exports_on_their_usual_runtimes_are_never_spare() -> None:
     ]
 
 
+def test_a_plain_export_that_is_far_slower_than_another_is_spare_but_for_the_baseline() -> None:
+    """Of a request: at one thread nothing is known, and at three threads one export takes 1.4 times as long."""
+    cells = sweeps.select([], "full")
+    rest = ("torch/torch_onnx/raw/onnxruntime", "torch/native/raw/pytorch", "tf/native/raw/tensorflow")
+    fast, baseline, slow = (f"albert/{each}/cpu/b1t3" for each in rest)
+    near = "albert/tf/tf2onnx/raw/onnxruntime/cpu/b1t3"
+    ratios = {fast: 0.4, near: 0.56, baseline: 1.0, slow: 0.9}
+    spare = {
+        number: [each.path for each in sweeps.waves(cells, lambda path: ratios.get(path, 0.0), baselines=kept)[1].spare]
+        for number, kept in enumerate([(), (Cell.from_path(baseline), None)])
+    }
+    assert spare == {0: [slow, baseline], 1: [slow]}
+
+
 def test_a_few_cells_are_one_wave() -> None:
     cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
     assert sweeps.waves(cells, lambda path: 1.0) == [sweeps.Wave(cells)]

@@ -174,7 +174,7 @@ def sweeps_of(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
         order = [*itertools.chain.from_iterable(waves), *spare]
         chosen = [sweeps.Wave([cell(name) for name in wave]) for wave in waves]
         chosen[spare_of] = dataclasses.replace(chosen[spare_of], spare=[cell(name) for name in spare])
-        monkeypatch.setattr(sweeps, "waves", lambda cells, *sources: chosen)
+        monkeypatch.setattr(sweeps, "waves", lambda cells, *sources, baselines: chosen)
         monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
         place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
         options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
