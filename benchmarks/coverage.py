@@ -51,6 +51,8 @@ STATISTICS = (
     "variances",
 )
 """Modules of `bench.measure` that a simulated sweep runs or takes constants from; the others are about processes."""
+RACING = frozenset({"blocks", "goal", "questions", "rounds"})
+"""Those of them that choose launches, so that only the rates of races depend on them."""
 PART, PART_OF_RACES = 50, 10
 """Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""
 WITHIN = 0.03
@@ -214,9 +216,10 @@ def _sizes(trials: int, part: int) -> list[int]:
     return [min(part, trials - start) for start in range(0, trials, part)]
 
 
-def code() -> str:
-    """A digest of all that the simulated rates depend on."""
-    files = [*(ROOT / "bench" / "measure" / f"{name}.py" for name in STATISTICS), ROOT / "benchmarks" / "simulation.py"]
+def code(launches: int) -> str:
+    """A digest of all that the rates of sweeps with so many launches depend on."""
+    modules = [name for name in STATISTICS if launches == RACE or name not in RACING]
+    files = [*(ROOT / "bench" / "measure" / f"{name}.py" for name in modules), ROOT / "benchmarks" / "simulation.py"]
     functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
     here = [*functions, repr((SCENARIOS, WITHIN, REGRET))]
     return hashlib.sha256(b"".join([*(file.read_bytes() for file in files), *map(str.encode, here)])).hexdigest()[:12]
@@ -234,13 +237,14 @@ class Kept:
     """Rates of parts that were simulated by the code as it is now, so that a script which was stopped goes on."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / code()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folders = {launches: folder / code(launches) for launches in (1, RACE)}
+        for each in self._folders.values():
+            each.mkdir(parents=True, exist_ok=True)
 
     def run(self, scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
         """The rates of a part; see `run`."""
         name = hashlib.sha256(repr((scenario, launches, trials, seed)).encode()).hexdigest()[:16]
-        file = self._folder / f"{name}.json"
+        file = self._folders[min(launches, 1)] / f"{name}.json"
         if not file.exists():
             write_atomically(file, json.dumps(_as_json(run(scenario, launches, trials, seed))))
         return _from_json(json.loads(file.read_text()))
@@ -251,7 +255,7 @@ class Cases:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._code = code()
+        self._codes = {"launches": code(1), "race": code(RACE)}
 
     def rates(self, case: str) -> Rates | None:
         """The rates of a case that was simulated; None for another."""
@@ -262,11 +266,18 @@ class Cases:
         """Add a case to those that are in the file by now."""
         stored = self._stored() | {case: _as_json(rates)}
         lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(stored[name])}" for name in sorted(stored))
-        write_atomically(self._file, f'{{"code": "{self._code}", "rates": {{\n{lines}\n}}}}\n')
+        write_atomically(self._file, f'{{"code": {json.dumps(self._codes)}, "rates": {{\n{lines}\n}}}}\n')
 
     def _stored(self) -> dict[str, Any]:
-        stored = json.loads(self._file.read_text()) if self._file.exists() else {}
-        return stored["rates"] if stored.get("code") == self._code else {}
+        """By case, the rates that are of the code as it is now."""
+        stored = json.loads(self._file.read_text()) if self._file.exists() else {"code": {}, "rates": {}}
+        now = {kind for kind, digest in self._codes.items() if stored["code"].get(kind) == digest}
+        return {case: rates for case, rates in stored["rates"].items() if _kind(case) in now}
+
+
+def _kind(case: str) -> str:
+    """The kind of a case, by which it depends on more or less of the code: see `code`."""
+    return "race" if case.split("; ")[1] == "race" else "launches"
 
 
 def main() -> None:

@@ -138,6 +138,7 @@ def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts
     named = {folder / f"{name}.py" for name in coverage.STATISTICS}
     assert {file for file in ran if file.is_relative_to(folder)} <= named
     assert len(ran & named) > len(named) / 2, "the sweep was traced"
+    assert not ran & {folder / f"{name}.py" for name in coverage.RACING}, "it chose no launches"
 
 
 def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
@@ -149,8 +150,13 @@ def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
     coverage.Cases(tmp_path / "coverage.json").keep("quiet; 2", {"covered": coverage.Rate(times=3, of=4)})
     assert cases.rates("quiet; 1") == {"covered": coverage.Rate(times=9, of=10)}
     assert cases.rates("quiet; 2") == {"covered": coverage.Rate(times=3, of=4)}
+    cases.keep("quiet; race; 5 sweeps", {"covered": coverage.Rate(times=5, of=5)})
+    monkeypatch.setattr(coverage, "RACING", frozenset({"levels"}))  # so other code makes the rates of these alone
+    changed = coverage.Cases(tmp_path / "coverage.json")
+    assert changed.rates("quiet; 1") is None
+    assert changed.rates("quiet; race; 5 sweeps") == {"covered": coverage.Rate(times=5, of=5)}
     monkeypatch.setattr(coverage, "SCENARIOS", coverage.SCENARIOS[:-1])
-    assert coverage.Cases(tmp_path / "coverage.json").rates("quiet; 1") is None
+    assert coverage.Cases(tmp_path / "coverage.json").rates("quiet; race; 5 sweeps") is None
 
 
 def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.CaptureFixture[str]) -> None:
