@@ -61,6 +61,7 @@ made from the code that reads the files (`make schema`). The version of the sche
   `.models.lock`.
 
 A field with a default may be left out. Names of durations in nanoseconds end with `_ns`, names of sizes with `_bytes`.
+The terms of this page are in the [glossary](glossary.md).
 """
 
 

@@ -109,6 +109,16 @@ def parse(words: tuple[str, ...]) -> None:
         found.make_context("bench", list(words))
 
 
+def test_every_page_leads_to_the_glossary_which_stays_short() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    pages = {page for page in GUIDES if page.name != "CONTRIBUTING.md"} - {glossary}
+    without = [page.name for page in pages if "glossary.md" not in page.read_text(encoding="utf-8")]
+    assert not without
+    rows = [line for line in glossary.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    terms = [line.split("|")[1].strip() for line in rows if not line.startswith(("| term", "| ---"))]
+    assert len(terms) == len(set(terms)) <= 40
+
+
 @pytest.mark.parametrize("words", written_commands())
 def test_command_line_parses(words: tuple[str, ...]) -> None:
     parse(words)
