@@ -190,7 +190,7 @@ def test_dead_baseline_does_not_wait_for_the_others(make: Any, monkeypatch: pyte
 
 
 def test_hang_while_loading_costs_its_limit_and_no_more(make: Any) -> None:
-    hasty = dataclasses.replace(METHOD, limits=dataclasses.replace(METHOD.limits, open_s=5))
+    hasty = dataclasses.replace(METHOD, limits=dataclasses.replace(METHOD.limits, open_s=2))
     result = run_block(make("raw"), [make("slow", load_s=600), make("good")], hasty)
     assert failures(result) == [("slow", "open", "timeout")]
     assert roles(result) == [("raw", REFERENCE), ("raw", CONTROL), ("good", CELL)]
