@@ -27,7 +27,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for each other on a
 
 
 def pytest_sessionstart() -> None:
-    """Make room in the cache that is kept between sessions, and compile the package, which hundreds of processes import.
+    """Make room in the cache that is kept between sessions, and compile the package, which all its processes import.
 
     Where `$PYTHONDONTWRITEBYTECODE` is set, as in many containers, each of them would compile it again.
     """

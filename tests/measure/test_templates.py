@@ -403,9 +403,7 @@ def test_a_template_that_is_killed_costs_one_start(operations: Any) -> None:
     ],
     ids=["thread", "descriptor", "missing", "exit", "end"],
 )
-def test_what_cannot_be_forked_is_started(
-    text: str, operations: Any, own: templates.Templates, imported: Path
-) -> None:
+def test_what_cannot_be_forked_is_started(text: str, operations: Any, own: templates.Templates, imported: Path) -> None:
     name = f"imported_{uuid.uuid4().hex}"
     (imported / f"{name}.py").write_text(text)
     for _ in range(2):
@@ -456,9 +454,7 @@ def test_an_import_that_hangs_ends_with_what_waits_for_it(
     assert not psutil.pid_exists(int(told[0]))
 
 
-def test_nothing_is_imported_where_there_are_no_namespaces(
-    own: templates.Templates, imported: Path
-) -> None:
+def test_nothing_is_imported_where_there_are_no_namespaces(own: templates.Templates, imported: Path) -> None:
     note = imported / "note"
     (imported / "noting.py").write_text(f"import pathlib\npathlib.Path({str(note)!r}).touch()")
     (imported / "sitecustomize.py").write_text("from bench.measure import apart\napart.can_be_apart = lambda: False")
