@@ -47,9 +47,12 @@ def pytest_collection() -> Iterator[None]:
     """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
-        return (yield)
+        found = yield
     finally:
         sys.dont_write_bytecode = before
+    if imported := sorted(FRAMEWORKS & sys.modules.keys()):  # by every process, whichever tests it runs
+        raise pytest.UsageError(f"collecting the tests imports {imported[0]}; see support.deferred")
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)
