@@ -91,8 +91,26 @@ def run(code: str, *arguments: str, cwd: Path) -> Run:
     return found, time.monotonic() - start_s
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("name", ["typer", "bench.cli.commands", "bench.cli.compare", "numpy", "bench.records.store"])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("typer", signal.SIGINT),
+        ("typer", signal.SIGTERM),
+        ("bench.cli.commands", signal.SIGINT),
+        ("bench.cli.compare", signal.SIGTERM),
+        ("numpy", signal.SIGINT),
+        ("bench.records.store", signal.SIGTERM),
+        *(
+            pytest.param(name, number, marks=pytest.mark.thorough)
+            for name, number in (
+                ("bench.cli.commands", signal.SIGTERM),
+                ("bench.cli.compare", signal.SIGINT),
+                ("numpy", signal.SIGTERM),
+                ("bench.records.store", signal.SIGINT),
+            )
+        ),
+    ],
+)
 def test_while_packages_are_imported(number: int, name: str, tmp_path: Path) -> None:
     cell = "toy/null/native/raw/null/cpu/b1t1"
     found, _ = run(AT_IMPORT, str(int(number)), name, "run", cell, "--dry-run", cwd=tmp_path)
