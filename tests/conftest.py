@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import compileall
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import bench
 from bench.measure.process import thread_environment
 from bench.plugins import catalog
 from support import session_cache as kept
@@ -25,9 +27,32 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for each other on a
 
 
 def pytest_sessionstart() -> None:
-    """Make room in the cache that is kept between sessions, before a process of this session uses it."""
-    if (folder := os.environ.get("SESSION_CACHE")) and "PYTEST_XDIST_WORKER" not in os.environ:
+    """Make room in the cache that is kept between sessions, and compile the package, which all its processes import.
+
+    Where `$PYTHONDONTWRITEBYTECODE` is set, as in many containers, each of them would compile it again.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    if folder := os.environ.get("SESSION_CACHE"):
         kept.trim(Path(folder))
+    for name in ("bench", "models", "datasets"):
+        compileall.compile_dir(Path(bench.__file__).parents[1] / name, quiet=2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the tests compiled for the sessions that follow, whatever `$PYTHONDONTWRITEBYTECODE` says.
+
+    Not while they run: a plugin that a test writes twice in a second would stay what it was first.
+    """
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        found = yield
+    finally:
+        sys.dont_write_bytecode = before
+    if imported := sorted(FRAMEWORKS & sys.modules.keys()):  # by every process, whichever tests it runs
+        raise pytest.UsageError(f"collecting the tests imports {imported[0]}; see support.deferred")
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -26,7 +26,10 @@ for d in m.distributions():
     found[name] = number
     # Python 3.10 looks into top_level.txt alone, which not every distribution has.
     try:
-        tops = {f.parts[0].removesuffix('.py') for f in d.files or () if f.suffix in ('.py', '.so', '.pyd')}
+        # `d.files` makes a path of each of a framework's ten thousand lines, and may ask whether it is there.
+        paths = [line.split(',')[0].strip('"') for line in (d.read_text('RECORD') or '').splitlines()]
+        paths = paths or [str(f) for f in d.files or ()]
+        tops = {p.split('/')[0].removesuffix('.py') for p in paths if p.endswith(('.py', '.so', '.pyd'))}
         tops |= {*(d.read_text('top_level.txt') or '').split()}
     except Exception: tops = {name}
     for top in tops: provides.setdefault(top.partition('.')[0], []).append(name)

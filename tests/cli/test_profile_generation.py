@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.api.errors import BenchError, ChildError
 from bench.cli import main, profile
 from bench.measure.generation import WEIGHT_BITS
 from bench.measure.roofline import Peaks
@@ -53,7 +54,10 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Imports transformers once for several tests, where others price a model in a process of its own."""
 
     def ask_once(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **asked: Any) -> Any:
-        return json.loads(json.dumps(operation(**asked)))
+        try:
+            return json.loads(json.dumps(operation(**asked)))
+        except BenchError as error:
+            raise ChildError("error", str(error)) from error
 
     monkeypatch.setattr(decoders, "ask_once", ask_once)
 
@@ -136,7 +140,8 @@ def test_a_single_new_token_takes_no_decode_step(
     assert [one["pass"] for one in json.loads(out)["passes"]] == ["prefill"]
 
 
-@pytest.mark.framework("transformers")
+@pytest.mark.framework("torch")
+@pytest.mark.usefixtures("_in_this_process")
 def test_a_model_that_cannot_be_priced_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

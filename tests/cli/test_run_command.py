@@ -87,7 +87,14 @@ def test_a_pattern_with_the_name_of_the_file_selects_a_model_that_had_to_be_name
     assert {path.partition("/")[0] for path in found} == {"b_model"}
 
 
-@pytest.mark.parametrize("pattern", ["model/*/b1t1", "b_model/*/b1t1", "*/b1t1"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "model/*/b1t1",
+        pytest.param("b_model/*/b1t1", marks=pytest.mark.thorough),
+        pytest.param("*/b1t1", marks=pytest.mark.thorough),
+    ],
+)
 def test_load_takes_the_same_patterns(pattern: str, other_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
 

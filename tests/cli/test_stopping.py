@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,9 +79,11 @@ except Stopped:
     stopping.end()
 print("it went on")
 """
+MOMENTS = ("finalizer", "everything", "c_code", "twice", "slow_end", "lost_at_the_end")
+Run = tuple[subprocess.CompletedProcess[str], float]
 
 
-def run(code: str, *arguments: str, cwd: Path) -> tuple[subprocess.CompletedProcess[str], float]:
+def run(code: str, *arguments: str, cwd: Path) -> Run:
     start_s = time.monotonic()
     found = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
@@ -87,8 +91,26 @@ def run(code: str, *arguments: str, cwd: Path) -> tuple[subprocess.CompletedProc
     return found, time.monotonic() - start_s
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("name", ["typer", "bench.cli.commands", "bench.cli.compare", "numpy", "bench.records.store"])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("typer", signal.SIGINT),
+        ("typer", signal.SIGTERM),
+        ("bench.cli.commands", signal.SIGINT),
+        ("bench.cli.compare", signal.SIGTERM),
+        ("numpy", signal.SIGINT),
+        ("bench.records.store", signal.SIGTERM),
+        *(
+            pytest.param(name, number, marks=pytest.mark.thorough)
+            for name, number in (
+                ("bench.cli.commands", signal.SIGTERM),
+                ("bench.cli.compare", signal.SIGINT),
+                ("numpy", signal.SIGTERM),
+                ("bench.records.store", signal.SIGINT),
+            )
+        ),
+    ],
+)
 def test_while_packages_are_imported(number: int, name: str, tmp_path: Path) -> None:
     cell = "toy/null/native/raw/null/cpu/b1t1"
     found, _ = run(AT_IMPORT, str(int(number)), name, "run", cell, "--dry-run", cwd=tmp_path)
@@ -100,11 +122,23 @@ def test_a_command_that_launches_nothing_tells_of_no_launches(tmp_path: Path) ->
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "bench: stopped\n")
 
 
+@pytest.fixture(scope="module")
+def stopped_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, int], Run]]:
+    """What a process does that is stopped at a moment: all run at once, for each waits until its last second."""
+    folder = tmp_path_factory.mktemp("stopped")
+    asked = [(moment, number) for moment in MOMENTS for number in (signal.SIGINT, signal.SIGTERM)]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        runs = {
+            (moment, number): pool.submit(run, DURING, str(int(number)), moment, cwd=folder) for moment, number in asked
+        }
+        yield lambda moment, number: runs[moment, signal.Signals(number)].result()
+
+
 @pytest.mark.timing
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["finalizer", "everything", "c_code", "twice", "slow_end", "lost_at_the_end"])
-def test_no_stop_is_lost(number: int, moment: str, tmp_path: Path) -> None:
-    found, seconds = run(DURING, str(int(number)), moment, cwd=tmp_path)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_no_stop_is_lost(number: int, moment: str, stopped_at: Callable[[str, int], Run]) -> None:
+    found, seconds = stopped_at(moment, number)
     assert (found.returncode, found.stdout, found.stderr) == (128 + number, "", LINE.format("0 launches"))
     assert seconds < LATEST_S + 5  # of which the most are the start of the process on a busy machine
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import joblib
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from sklearn.linear_model import LogisticRegression
 
 from bench.api.errors import InputError
 from bench.api.loss_units import AllowedLoss
@@ -156,6 +154,9 @@ def test_a_pinned_error_of_zero_lets_nothing_pass(tmp_path: Path) -> None:
 
 
 def test_estimators_of_other_classes_are_no_pair(tmp_path: Path) -> None:
+    import joblib
+    from sklearn.linear_model import LogisticRegression
+
     paths = []
     for first in (0, 1):
         paths.append(tmp_path / f"from{first}.pkl")

@@ -19,8 +19,9 @@ from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
 from bench.records import folder, ranking
 from bench.records.rows import Row
+from support import deferred
 
-pytest.importorskip("pandas")
+deferred.importorskip("pandas")
 pytestmark = pytest.mark.slow(seconds=10)
 
 ROOT = Path(__file__).parents[2]

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from bench.api.loading import load_module
-
-pytest.importorskip("ray")
-
 from bench.pipeline.fleet import cluster, token
+from support import deferred
+
+deferred.importorskip("ray")
 
 if TYPE_CHECKING:
     from conftest import Harness

@@ -18,8 +18,9 @@ import psutil
 import pytest
 
 from bench.api.loading import load_module
+from support import deferred
 
-pytest.importorskip("ray")
+deferred.importorskip("ray")
 
 if TYPE_CHECKING:
     from conftest import Harness

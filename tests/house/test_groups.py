@@ -7,6 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+def environment() -> dict[str, str]:
+    """The variables of a session of its own, which loads no plugin that it does not name."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return inherited | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+
 TESTS = """
 import os
 import pytest
@@ -23,9 +32,8 @@ def test_a_group_runs_in_one_process(tmp_path: Path) -> None:
     (tmp_path / "test_groups.py").write_text(TESTS)
     makefile = Path(__file__).parents[2] / "Makefile"
     shared = next(line for line in makefile.read_text().splitlines() if line.startswith("SHARED :=")).split()[2:]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *shared, "test_groups.py"]
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    command = [*PYTEST, "-p", "xdist", *shared, "test_groups.py"]
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True)
     ran = {tuple(line.split()) for line in (tmp_path / "ran").read_text().splitlines()}
     assert len(ran) == 2, "each group has one process"
     assert {group for group, _ in ran} == {"0", "1"}
@@ -77,10 +85,9 @@ def test_tests_that_import_a_framework_say_which(tmp_path: Path) -> None:
     (tmp_path / "test_marked.py").write_text(MARKED)
     (tmp_path / "conftest.py").write_text((folder / "conftest.py").read_text())
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment["PYTHONPATH"] = os.pathsep.join((str(folder), str(folder.parent)))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_marked.py"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    variables = environment() | {"PYTHONPATH": os.pathsep.join((str(folder), str(folder.parent)))}
+    command = [*PYTEST, "test_marked.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, check=False, capture_output=True, text=True)
     assert "5 passed" in done.stdout, done.stdout
     assert "1 error" in done.stdout
     assert 'it imports torch; mark it with `pytest.mark.framework("tensorflow", "torch")`' in done.stdout

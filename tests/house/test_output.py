@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bench
@@ -14,27 +14,33 @@ PRINTERS = {"cli/options.py": {"print", "typer.echo"}, "cli/commands.py": {"type
 RICH = {"rich.console.Console", "rich.text.Text", "rich.print"}
 
 
-def files() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+def files(*words: str, rooms: Sequence[str] = ("",)) -> Iterator[tuple[str, ast.Module]]:
+    """The files in some rooms, or in all, that hold one of some words."""
+    for path in sorted(path for room in rooms for path in (PACKAGE / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if any(word in text for word in words):
+            yield path.relative_to(PACKAGE).as_posix(), ast.parse(text)
 
 
 def test_only_the_printers_print() -> None:
+    calls = ("print", "typer.echo", "click.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write")
+    last = {call.rpartition(".")[2] for call in calls}
     found: dict[str, set[str]] = {}
-    for name, tree in files():
-        if name.partition("/")[0] not in ("report", "cli", "decisions", "records"):
-            continue  # children write to a log
+    rooms = ("report", "cli", "decisions", "records")  # children write to a log
+    for name, tree in files("print", "echo", "write", rooms=rooms):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and (called := ast.unparse(node.func)) in (
-                *("print", "typer.echo", "click.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write"),
-            ):
-                found.setdefault(name, set()).add(called)
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+                continue
+            if (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in last:
+                called = ast.unparse(node.func)
+                if called in calls:
+                    found.setdefault(name, set()).add(called)
     assert found == PRINTERS
 
 
 def test_only_one_module_makes_consoles_and_texts_of_rich() -> None:
     found = set()
-    for name, tree in files():
+    for name, tree in files("rich"):
         nodes = [*ast.walk(tree)]
         sources = [node for node in nodes if isinstance(node, ast.ImportFrom) and str(node.module).startswith("rich")]
         local = {alias.asname or alias.name: f"{node.module}.{alias.name}" for node in sources for alias in node.names}
@@ -46,4 +52,4 @@ def test_only_one_module_makes_consoles_and_texts_of_rich() -> None:
 
 
 def test_only_one_module_writes_csv() -> None:
-    assert {name for name, tree in files() if "csv.writer" in ast.unparse(tree)} == {"report/writing.py"}
+    assert {name for name, tree in files("csv") if "csv.writer" in ast.unparse(tree)} == {"report/writing.py"}

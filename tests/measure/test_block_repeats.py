@@ -93,11 +93,24 @@ def test_cell_that_fails_in_the_repeat_leaves_both(make: Any, monkeypatch: pytes
     assert [subject.key for subject, _ in result.superseded] == ["raw", "raw"]
 
 
+def test_repeats_are_worthwhile_until_three_in_a_row_are_in_vain() -> None:
+    repeats, told = Repeats(), []
+    for helped in (False, False, True, False, False, False):
+        told.append(repeats.are_worthwhile)
+        repeats.note(helped=helped)
+    assert told == [True] * 6
+    assert not repeats.are_worthwhile
+
+
 def test_no_more_repeats_after_three_in_vain(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     repeats = Repeats()
-    losing = Losing(monkeypatch, 0.06, 0.07, 0.06, 0.01, *(0.06, 0.07) * 3, 0.06)
-    repeated = [bool(run_block(make("raw"), [], REPEATING, repeats=repeats).superseded) for _ in range(6)]
-    assert repeated == [True, True, True, True, True, False]
+    losing = Losing(monkeypatch, 0.06, 0.01, 0.06, 0.07, 0.06)
+    repeated = []
+    for num_before in (2, 2, 0):  # repeats in vain of other blocks; that of the first block here helps
+        for _ in range(num_before):
+            repeats.note(helped=False)
+        repeated.append(bool(run_block(make("raw"), [], REPEATING, repeats=repeats).superseded))
+    assert repeated == [True, True, False]
     assert losing.left == []
 
 

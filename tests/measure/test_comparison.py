@@ -340,7 +340,9 @@ class Machine:
         return made.launch(block, role, 1, steady_ns=tuple((ns,) for ns in passes))
 
 
-@pytest.mark.parametrize(("launch_sd", "num_blocks"), [(0.003, 2), (0.02, 3), (0.02, 6)])
+@pytest.mark.parametrize(
+    ("launch_sd", "num_blocks"), [(0.003, 2), pytest.param(0.02, 3, marks=pytest.mark.thorough), (0.02, 6)]
+)
 def test_intervals_of_latencies_and_ratios_cover_the_truth(launch_sd: float, num_blocks: int) -> None:
     """Of cells with one launch up to one in each block."""
     random = np.random.default_rng(12)

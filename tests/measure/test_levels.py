@@ -49,7 +49,15 @@ def test_launch_alone_in_its_block_is_the_median_of_its_passes() -> None:
 
 
 @pytest.mark.parametrize("noise", [normal, neighbours])
-@pytest.mark.parametrize(("num_launches", "num_passes"), [(3, 5), (3, 15), (10, 5), (10, 30)])
+@pytest.mark.parametrize(
+    ("num_launches", "num_passes"),
+    [
+        (3, 5),
+        (10, 30),
+        pytest.param(3, 15, marks=pytest.mark.thorough),
+        pytest.param(10, 5, marks=pytest.mark.thorough),
+    ],
+)
 def test_claimed_error_is_the_true_error(num_launches: int, num_passes: int, noise: Noise) -> None:
     random = np.random.default_rng(0)
     errors, claimed = [], []

@@ -28,7 +28,7 @@ from bench.measure.load.serving import Batching, polled
 pytestmark = pytest.mark.slow(seconds=1.5)
 
 LIMITS = Limits.of(step_s=30, memory_bytes=2**30)
-BOUNDS = Bounds(most_waiting=256, silent_s=1.0)
+BOUNDS = Bounds(most_waiting=256, silent_s=0.5)
 LEARN_RUNS = 9
 """Inferences before the first request: the first of all, and one of each of the eight samples."""
 
@@ -37,12 +37,13 @@ LEARN_RUNS = 9
 def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests run at the same time: what keeps up does so with long stops; and few requests do."""
     monkeypatch.setattr(paired, "KEPT_SHARE", 0.2)
-    monkeypatch.setattr(paired, "SLICE_S", 0.4)
+    monkeypatch.setattr(paired, "SLICE_S", 0.1)
     monkeypatch.setattr(paired, "BOUNDS_IN_SLICE", 3)
 
 
-@pytest.fixture
-def driver() -> Iterator[Driver]:
+@pytest.fixture(scope="module")
+def driver(session_cache: Path) -> Iterator[Driver]:
+    """One client for all services: it keeps nothing of one run for the next."""
     with Driver(LIMITS, BOUNDS) as driver:
         yield driver
 
@@ -123,7 +124,7 @@ def test_a_request_waits_for_others_no_longer_than_it_is_told(make: Any, driver:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("crash", r"signal|SIGSEGV|died"), ("hang", "no answer under load within 1 s"), ("raise", "cannot run")],
+    [("crash", r"signal|SIGSEGV|died"), ("hang", r"no answer under load within 0\.5 s"), ("raise", "cannot run")],
 )
 def test_a_session_that_fails_under_load_is_told(make: Any, driver: Driver, how: str, reason: str) -> None:
     begun = time.monotonic()
@@ -190,7 +191,9 @@ def test_the_client_has_a_core_alone_where_one_stays_free(
     assert kept(len(cores)) == ({*cores}, [{*cores}] * len(cores))
 
 
-def test_the_capacity_of_a_service(make: Any, driver: Driver) -> None:
+def test_the_capacity_of_a_service(make: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "CAPACITY_S", 0.3)
+    monkeypatch.setattr(capacity, "ALONE", 4)
     with Service(make("slow", run_s=0.02), Setup(instances=2), LIMITS) as service:
         found = capacity.measure(driver, service)
     assert 10 < found.rate <= 100  # a worker answers 50 in a second at most
@@ -198,7 +201,7 @@ def test_the_capacity_of_a_service(make: Any, driver: Driver) -> None:
 
 
 def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
-    arrivals = Arrivals(due_ns=10_000_000 * np.arange(20), rows=np.arange(20))
+    arrivals = Arrivals(due_ns=5_000_000 * np.arange(20), rows=np.arange(20))
     members = [Member(subject=make("slow", run_s=0.004))]
     bound = Bound(statistic=P99, most_ns=30_000_000)
     told: list[tuple[str, str]] = []
@@ -208,7 +211,7 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
         [arrivals] * 3,
         LIMITS,
         BOUNDS,
-        rate=100,
+        rate=200,
         bound=bound,
         probed=arrivals,
         starts=[0],
@@ -225,7 +228,7 @@ def test_a_block_serves_the_same_arrivals_by_all_in_turns(make: Any) -> None:
     ]
     for (_, launch), service_ns in zip(result.launches, (2e6, 2e6, 4e6), strict=True):
         assert launch.requests == (20, 20)  # the first slice warms up
-        assert launch.rate == pytest.approx(100)
+        assert launch.rate == pytest.approx(200)
         assert all(value >= service_ns for value in launch.slices_ns[P50])
         assert len(launch.highest_ns) == 1
         assert launch.bound == (P99, 30_000_000)
@@ -278,20 +281,23 @@ def test_a_cell_that_fails_leaves_the_block_and_a_baseline_that_fails_ends_it(ma
 
 
 def test_requests_that_come_alone(make: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sporadic, "APART_NS", 60_000_000)
+    for name, value in {"APART_NS": 60_000_000, "IDLE_S": {"0.1 s": (0.1, 3), "1 s": (1.0, 1)}}.items():
+        monkeypatch.setattr(sporadic, name, value)
+    for name, number in {"NUM_AFTER_WORK": 3, "COLD_STARTS": 2}.items():
+        monkeypatch.setattr(sporadic, name, number)
     found = sporadic.measure(make("raw", run_s=0.003), driver, LIMITS, run="a", longest_s=0.1)
     assert list(found.after_ns) == ["busy", "0.1 s", "other work"]
-    assert [len(values) for values in found.after_ns.values()] == [sporadic.NUM_BUSY - 1, 16, sporadic.NUM_AFTER_WORK]
+    assert [len(values) for values in found.after_ns.values()] == [sporadic.NUM_BUSY - 1, 3, 3]
     busy, *alone = found.after_ns.values()
     assert np.mean(busy) >= 2_500_000  # a late client takes some answers together, and its first one late
     assert all(value >= 3_000_000 for values in alone for value in values)
-    assert len(found.cold_start_ns) == sporadic.COLD_STARTS
+    assert len(found.cold_start_ns) == 2
     assert min(found.cold_start_ns) > 20_000_000  # a process was started
 
 
 def test_bounds_are_as_long_as_inferences_need(make: Any) -> None:
-    with Driver(LIMITS, Bounds(silent_s=0.2)) as driver, Service(make("raw", run_s=0.3), Setup(), LIMITS) as service:
-        assert 0.3 <= service.longest_s < 3
+    with Driver(LIMITS, Bounds(silent_s=0.06)) as driver, Service(make("raw", run_s=0.1), Setup(), LIMITS) as service:
+        assert 0.1 <= service.longest_s < 3
         assert driver.replay(service, *at_once(3)).gave_up is None
 
 

@@ -158,22 +158,43 @@ def attack(pids):
 LIGHT = ("decimal",)
 
 
-@pytest.fixture
-def operations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    name = f"operations_{uuid.uuid4().hex}"
-    (tmp_path / f"{name}.py").write_text(OPERATIONS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
-    return __import__(name)
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[types.ModuleType]:
+    folder, name = tmp_path_factory.mktemp("operations"), f"operations_{uuid.uuid4().hex}"
+    (folder / f"{name}.py").write_text(OPERATIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield __import__(name)
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[templates.Templates]:
+    """Templates of tests that only have them fork."""
+    found = templates.Templates()
+    yield found
+    found.close()
 
 
 @pytest.fixture(autouse=True)
-def _templates(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Templates of this test alone."""
+def _templates(shared: templates.Templates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "OF_THIS_PROCESS", shared)
+
+
+@pytest.fixture
+def own(_templates: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[templates.Templates]:
+    """Templates of this test alone, which counts them or ends them."""
     found = templates.Templates()
     monkeypatch.setattr(templates, "OF_THIS_PROCESS", found)
-    yield
+    yield found
     found.close()
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of modules that children can import."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return tmp_path
 
 
 def template_of(child: Child) -> templates.Template:
@@ -201,12 +222,13 @@ def test_a_fork_ends_as_a_started_worker_does(name: str, operations: Any) -> Non
 @pytest.mark.parametrize("name", ["hang", "close"])
 def test_a_fork_that_does_not_answer_is_ended(name: str, operations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.measure.process.DYING_S", 0.5)
-    found = [outcome(getattr(operations, name), forked=forked, timeout_s=0.5) for forked in (True, False)]
+    timeout_s = 0.5 if name == "hang" else 20.0  # a busy machine may take longer to start a worker
+    found = [outcome(getattr(operations, name), forked=forked, timeout_s=timeout_s) for forked in (True, False)]
     assert found[0] == found[1]
 
 
 def test_a_fork_is_alone_and_has_what_a_worker_has(
-    operations: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operations: Any, own: templates.Templates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = []
     for _ in range(2):  # the second finds a template
@@ -224,7 +246,7 @@ def test_a_fork_is_alone_and_has_what_a_worker_has(
         assert sorted(kind if kind == "pipe" else "folder" for kind in kinds) == ["folder", "pipe", "pipe"]
     assert told[0]["umask"] == Path("/proc/self/status").read_text().partition("Umask:")[2].split()[0]
     assert told[0]["pid"] != told[1]["pid"], "packages name files by it"
-    assert len([*templates.OF_THIS_PROCESS._living()]) == 1
+    assert len([*own._living()]) == 1
 
 
 def test_a_fork_tells_the_memory_that_a_started_worker_takes(operations: Any) -> None:
@@ -276,6 +298,7 @@ def test_a_fork_finds_no_processes_under_its_own(operations: Any) -> None:
         assert child.request(operations.uncover, timeout_s=20) == {"seen": []}
 
 
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("error", [TimeoutError, KeyboardInterrupt])
 def test_a_keeper_whose_number_is_not_known_does_nothing(
     error: type[BaseException], operations: Any, monkeypatch: pytest.MonkeyPatch
@@ -306,6 +329,7 @@ def test_a_keeper_whose_number_is_not_known_does_nothing(
         assert num_descriptors() == before - 1, "but for the template's socket"
 
 
+@pytest.mark.usefixtures("own")
 def test_a_system_without_process_descriptors_starts_workers(operations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with Child(modules=LIGHT) as child:
         template_of(child)
@@ -332,6 +356,7 @@ def test_a_fork_reaches_neither_its_template_nor_other_forks(operations: Any) ->
         assert len(other.request(operations.where, timeout_s=20)["seen"]) == 2, "it goes on"
 
 
+@pytest.mark.usefixtures("own")
 def test_nothing_of_a_fork_is_left(operations: Any) -> None:
     mark = f"mark-{uuid.uuid4().hex}"
     with Child(modules=LIGHT) as child:
@@ -357,6 +382,7 @@ def running() -> list[psutil.Process]:
     return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"]]
 
 
+@pytest.mark.usefixtures("own")
 def test_a_template_that_is_killed_costs_one_start(operations: Any) -> None:
     with Child(modules=LIGHT) as child:
         template = template_of(child)
@@ -378,16 +404,17 @@ def test_a_template_that_is_killed_costs_one_start(operations: Any) -> None:
     ],
     ids=["thread", "descriptor", "missing", "exit", "end"],
 )
-def test_what_cannot_be_forked_is_started(text: str, operations: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_forked_is_started(text: str, operations: Any, own: templates.Templates, imported: Path) -> None:
     name = f"imported_{uuid.uuid4().hex}"
-    (tmp_path / f"{name}.py").write_text(text)
+    (imported / f"{name}.py").write_text(text)
     for _ in range(2):
         with Child(modules=(name,)) as child:
             assert isinstance(child._process, subprocess.Popen)
             assert child.request(operations.where, timeout_s=20)["pid"] > 2
-    assert not [*templates.OF_THIS_PROCESS._living()]
+    assert not [*own._living()]
 
 
+@pytest.mark.usefixtures("own")
 def test_few_templates_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "MOST", 2)
     pids = []
@@ -401,9 +428,8 @@ HANGING = """
     import os, sys, threading, time
     from bench.measure import process, templates
     def end():
-        while not templates.Template.starting:
+        while not os.path.exists(sys.argv[2]):  # until it imports
             time.sleep(0.01)
-        time.sleep(1)  # until it imports
         print(*(one.pid for one in templates.Template.starting), flush=True)
         process.kill_all() if sys.argv[1] == "kill_all" else os.kill(os.getpid(), 9)
     threading.Thread(target=end).start()
@@ -414,12 +440,13 @@ HANGING = """
 
 @pytest.mark.parametrize("ending", ["kill_all", "kill"])
 def test_an_import_that_hangs_ends_with_what_waits_for_it(
-    ending: str, operations: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ending: str, operations: Any, imported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Child(modules=LIGHT) as child:
         template_of(child)
-    (tmp_path / "hanging.py").write_text("import time\ntime.sleep(100)")
-    command = [sys.executable, "-c", textwrap.dedent(HANGING), ending]
+    begun = imported / "begun"
+    (imported / "hanging.py").write_text(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(100)")
+    command = [sys.executable, "-c", textwrap.dedent(HANGING), ending, str(begun)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout.split()
     assert told[1:] == (["Popen"] if ending == "kill_all" else [])
     deadline = time.monotonic() + 10
@@ -428,15 +455,13 @@ def test_an_import_that_hangs_ends_with_what_waits_for_it(
     assert not psutil.pid_exists(int(told[0]))
 
 
-def test_nothing_is_imported_where_there_are_no_namespaces(
-    operations: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    imported = tmp_path / "imported"
-    (tmp_path / "noting.py").write_text(f"import pathlib\npathlib.Path({str(imported)!r}).touch()")
-    (tmp_path / "sitecustomize.py").write_text("from bench.measure import apart\napart.can_be_apart = lambda: False")
+def test_nothing_is_imported_where_there_are_no_namespaces(own: templates.Templates, imported: Path) -> None:
+    note = imported / "note"
+    (imported / "noting.py").write_text(f"import pathlib\npathlib.Path({str(note)!r}).touch()")
+    (imported / "sitecustomize.py").write_text("from bench.measure import apart\napart.can_be_apart = lambda: False")
     with Child(modules=("noting",)) as child:
         assert isinstance(child._process, subprocess.Popen)
-    assert not imported.exists()
+    assert not note.exists()
 
 
 PARENT = """
@@ -452,10 +477,10 @@ PARENT = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_templates_and_forks_end_with_a_parent_that_is_killed(number: int, operations: Any, tmp_path: Path) -> None:
+def test_templates_and_forks_end_with_a_parent_that_is_killed(number: int, operations: Any) -> None:
     with Child(modules=LIGHT) as child:
         template_of(child)
-    text = textwrap.dedent(PARENT).format(folder=str(tmp_path), name=operations.__name__)
+    text = textwrap.dedent(PARENT).format(folder=str(Path(operations.__file__).parent), name=operations.__name__)
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]

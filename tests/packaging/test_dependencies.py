@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-INSTALLED = importlib.metadata.packages_distributions()
-"""Distributions by the modules that they give."""
 
 
 def imported(source: str) -> set[str]:
@@ -25,13 +25,24 @@ def imported(source: str) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
-def undeclared(source: str) -> set[str]:
-    """Installed distributions that a file imports and pyproject.toml does not name."""
+@functools.cache
+def installed() -> Mapping[str, list[str]]:
+    """Distributions by the modules that they give."""
+    return importlib.metadata.packages_distributions()
+
+
+@functools.cache
+def declared() -> set[str]:
+    """Distributions that pyproject.toml names."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = sum(project["optional-dependencies"].values(), project["dependencies"])
-    declared = {canonicalize_name(Requirement(text).name) for text in texts}
+    return {canonicalize_name(Requirement(text).name) for text in texts}
+
+
+def undeclared(source: str) -> set[str]:
+    """Installed distributions that a file imports and pyproject.toml does not name."""
     foreign = imported(source) - sys.stdlib_module_names - {"bench"}
-    return {canonicalize_name(INSTALLED[name][0]) for name in foreign if name in INSTALLED} - declared
+    return {canonicalize_name(installed()[name][0]) for name in foreign if name in installed()} - declared()
 
 
 @pytest.mark.parametrize("room", sorted(path.name for path in (ROOT / "bench").iterdir() if path.name[0] != "_"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -180,21 +181,37 @@ def test_list_says_where_the_reference_models_are(bench: Bench) -> None:
     assert "foreign" not in states
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (
-            ["run"],
-            "no task to sweep over: the reference models (albert, albert_base, codegen_lm, crnn, super_resolution) are",
-        ),
-        (["run", "--sweep", "quick"], "no task named 'super_resolution'; in the repository: git clone"),
-        (["run", "crnn/*"], "no cell matches 'crnn/*'; it is in the repository: git clone"),
-        (["run", "crnn/torch/native/raw/pytorch/cpu/b1t1"], "no task named 'crnn'; in the repository: git clone"),
-    ],
-    ids=["full sweep", "quick sweep", "glob", "cell"],
-)
-def test_what_needs_the_repository_says_so(arguments: list[str], says: str, bench: Bench) -> None:
-    assert says in " ".join(bench(*arguments, code=2).stderr.split())
+COMMANDS = """
+import json, sys
+from bench.cli.main import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["bench", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+"""
+
+
+def test_what_needs_the_repository_says_so(installed: Path, tmp_path: Path) -> None:
+    """A full sweep, a quick one, a glob and a cell."""
+    cell = "crnn/torch/native/raw/pytorch/cpu/b1t1"
+    commands = [["run"], ["run", "--sweep", "quick"], ["run", "crnn/*"], ["run", cell]]
+    environment = {name: value for name, value in os.environ.items() if name not in ("BENCH_PATH", "PYTHONPATH")}
+    environment["BENCH_CACHE"] = str(tmp_path / "cache")
+    command = [installed / "bin" / "python", "-P", "-c", COMMANDS, json.dumps(commands)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=250, check=True
+    )
+    said = iter(done.stderr.splitlines())
+    for says in (
+        "no task to sweep over: the reference models (albert, albert_base, codegen_lm, crnn, super_resolution) are",
+        "no task named 'super_resolution'; in the repository: git clone",
+        "no cell matches 'crnn/*'; it is in the repository: git clone",
+        "no task named 'crnn'; in the repository: git clone",
+    ):
+        assert says in next(said)
+        assert next(said) == "2"
 
 
 @pytest.mark.thorough

@@ -18,8 +18,9 @@ from bench.pipeline.fleet.facts import Facts
 from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
 from bench.pipeline.fleet.portable import Portable
 from bench.records.lines import Failure
+from support import deferred
 
-ray = pytest.importorskip("ray")
+ray = deferred.importorskip("ray")
 
 CELLS = [Cell.from_path(f"toy/null/native/raw/null/cpu/b{batch}t1") for batch in (1, 2, 4)]
 
@@ -139,20 +140,20 @@ def test_an_error_of_the_step_itself_is_raised_at_once(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (ray.exceptions.GetTimeoutError("late"), "it does not answer in 300 s"),
-        (work.UnfitError("No space left on device (cache)"), "No space left on device (cache)"),
-        (ray.exceptions.OutOfDiskError("Ray's own disk is full"), "Ray's own disk is full"),
+        (lambda: ray.exceptions.GetTimeoutError("late"), "it does not answer in 300 s"),
+        (lambda: work.UnfitError("No space left on device (cache)"), "No space left on device (cache)"),
+        (lambda: ray.exceptions.OutOfDiskError("Ray's own disk is full"), "Ray's own disk is full"),
     ],
 )
 def test_a_machine_that_is_late_or_full_takes_no_part_any_more(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+    monkeypatch: pytest.MonkeyPatch, error: Callable[[], Exception], why: str
 ) -> None:
     def works(cells: Sequence[Cell], *_: Any) -> Iterator[Any]:
         yield from map(begun, cells)
 
     def cannot(*_: Any) -> Iterator[Any]:
         yield from ()
-        raise error
+        raise error()
 
     there = Cluster(monkeypatch, {"one": cannot, "two": works})
     limits: Any = None

@@ -12,7 +12,7 @@ from bench.api.cell import Cell
 from bench.decisions import load as decisions
 from bench.measure.block import Method
 from bench.measure.limits import Limits
-from bench.measure.load import loadgen, paired, scenarios
+from bench.measure.load import capacity, loadgen, paired, scenarios
 from bench.measure.load.launch import P50, P90, P99
 from bench.measure.load.service import Bounds, Setup
 from bench.measure.load.serving import Batching
@@ -75,6 +75,8 @@ def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     catalog.forget()
     for name, value in {"NUM_SLICES": 2, "NUM_PROBING": 1}.items():
         monkeypatch.setattr(load, name, value)
+    monkeypatch.setattr(capacity, "CAPACITY_S", 0.2)
+    monkeypatch.setattr(capacity, "ALONE", 4)
     monkeypatch.setattr(paired, "SLICE_S", 0.2)
     monkeypatch.setattr(paired, "BOUNDS_IN_SLICE", 3)
     monkeypatch.setattr(decisions, "min_samples", lambda percent: 2)

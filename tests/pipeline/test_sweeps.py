@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def _plugins(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(text)
     monkeypatch.setattr(machine, "num_cores", lambda: 3)
     catalog.forget()
+
+
+@functools.cache
+def full() -> tuple[Cell, ...]:
+    """The full sweep of the plugins above, for tests that add none."""
+    return tuple(sweeps.select([], "full"))
 
 
 def paths(cells: list[Cell]) -> list[str]:
@@ -219,10 +226,10 @@ def test_full_sweep_has_all_cores_where_there_are_cells_to_compare(plugin_folder
 def test_full_sweep_varies_one_export_of_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
     varied = {
         (cell.task, cell.source, cell.exporter)
-        for cell in sweeps.full()
+        for cell in full()
         if cell.variant != "raw" and catalog.exporter(cell.exporter).format(cell.source) == "onnx"
     }
-    tasks = {cell.task for cell in sweeps.full()}
+    tasks = {cell.task for cell in full()}
     assert varied == {(task, "torch", "torch_onnx") for task in tasks}
 
 
@@ -242,7 +249,7 @@ def test_threads_sweep_doubles_up_to_all_cores(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for_long() -> None:
-    cells = sweeps.select([], "full")
+    cells = list(full())
     first, second, last = (wave.needed for wave in sweeps.waves(cells))
     assert sorted([*first, *second, *last]) == sorted(cells)
     assert {cell.task for cell in first} == {cell.task for cell in cells}
@@ -265,7 +272,7 @@ def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for
 
 def test_cells_that_gain_little_over_the_fastest_plain_export_are_spare() -> None:
     """Of a request: half of crnn's fastest export is much, although crnn is slower beside its baseline than albert."""
-    cells = sweeps.select([], "full")
+    cells = list(full())
     changed = [cell for cell in sweeps.waves(cells)[1].needed if cell.variant != "raw"]
     slow, equal, fast, unknown = [cell for cell in changed if cell.task == "albert"][:4]
     fast_crnn = next(cell for cell in changed if cell.task == "crnn")
@@ -284,7 +291,7 @@ def test_cells_that_gain_little_over_the_fastest_plain_export_are_spare() -> Non
 
 def test_ratios_of_two_machines_are_not_compared() -> None:
     """Its plain exports run here twice as fast beside the baseline as there; of the others nothing is known here."""
-    cells = sweeps.select([], "full")
+    cells = list(full())
     fast = next(cell for cell in sweeps.waves(cells)[1].needed if cell.task == "albert" and cell.variant != "raw")
     plain = "albert/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
     here, there = {plain: 0.2}, {plain: 0.4, fast.path: 0.3}
@@ -296,7 +303,7 @@ def test_ratios_of_two_machines_are_not_compared() -> None:
 
 def test_plain_exports_on_their_usual_runtimes_are_never_spare() -> None:
     """At two threads they are all that there is, and the baseline is one of them."""
-    cells = sweeps.select([], "full")
+    cells = list(full())
     spare = [cell for wave in sweeps.waves(cells, lambda path: 1.0) for cell in wave.spare]
     assert spare
     assert not [cell for cell in spare if cell.threads > 1]

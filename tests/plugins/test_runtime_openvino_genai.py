@@ -11,9 +11,10 @@ from bench.api.generation import Generator
 from bench.measure import tokens
 from bench.pipeline import generated
 from bench.plugins import catalog, steps
+from support import deferred
 
 pytestmark = [pytest.mark.framework, pytest.mark.slow(seconds=15)]
-pytest.importorskip("openvino_genai")
+deferred.importorskip("openvino_genai")
 REQUEST = "codegen_lm~generate@new=8,prompt=64"
 
 

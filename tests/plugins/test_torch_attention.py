@@ -15,10 +15,11 @@ from bench.api.errors import ArtifactError
 from bench.plugins import catalog, steps
 from bench.plugins.engines.pytorch import attention
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
+from support import deferred
 from support import small_models as small
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+torch = deferred.importorskip("torch")
+transformers = deferred.importorskip("transformers")
 pytestmark = pytest.mark.framework("torch")
 SWIN = {"image_size": 16, "patch_size": 2, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4}
 TEXT = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
@@ -39,16 +40,19 @@ def vit(**more: Any) -> Any:
     return transformers.ViTModel(transformers.ViTConfig(**IMAGE, intermediate_size=16, **more))
 
 
-class Inside(torch.nn.Module):  # type: ignore[name-defined, misc]
+def inside(model: Any) -> Any:
     """A module of one's own around a model of transformers."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.inside = torch.nn.ModuleList([model])
+    class Inside(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = torch.nn.ModuleList([model])
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        hidden: torch.Tensor = self.inside[0](given).last_hidden_state
-        return hidden
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            hidden: torch.Tensor = self.inside[0](given).last_hidden_state
+            return hidden
+
+    return Inside()
 
 
 def task_of(make: Callable[[], Any], spec: TensorSpec, shape: tuple[int | str, ...], fed: np.ndarray) -> Task:
@@ -86,7 +90,7 @@ def test_a_model_whose_fused_attention_cannot_be_exported_is_exported_with_the_p
     images = generator.standard_normal((4, 3, 16, 16), dtype=np.float32)
     tokens = generator.integers(0, 60, (4, 7))
     given = (IMAGES, ("batch", 16, 16), images) if make is swin else (TOKENS, ("batch", "sequence", 16), tokens)
-    task = task_of(lambda: Inside(make()), *given)
+    task = task_of(lambda: inside(make()), *given)
     assert task.build("torch", tmp_path).inside[0].config._attn_implementation == "sdpa"
     note = 'exported with attn_implementation="eager", for its export with sdpa fails'
     assert check("torch_onnx", task, tmp_path)["note"] == note
@@ -94,7 +98,7 @@ def test_a_model_whose_fused_attention_cannot_be_exported_is_exported_with_the_p
 
 def test_an_export_that_works_is_not_told(tmp_path: Path) -> None:
     images = np.random.default_rng(0).standard_normal((4, 3, 16, 16), dtype=np.float32)
-    task = task_of(lambda: Inside(swin()), IMAGES, ("batch", 16, 16), images)
+    task = task_of(lambda: inside(swin()), IMAGES, ("batch", 16, 16), images)
     assert "note" not in check("torch_onnx_legacy", task, tmp_path)
 
 
@@ -109,12 +113,12 @@ def test_an_export_that_fails_by_something_else_keeps_its_reason(
 
     monkeypatch.setattr(torch.onnx, "export", fails)
     images = np.zeros((4, 3, 16, 16), np.float32)
-    task = task_of(lambda: Inside(swin()), IMAGES, ("batch", 16, 16), images)
+    task = task_of(lambda: inside(swin()), IMAGES, ("batch", 16, 16), images)
     with pytest.raises(ArtifactError, match=r"^RuntimeError: the cause with sdpa$"):
         catalog.exporter("torch_onnx").export(task, "torch", tmp_path / "artifact.onnx")
     assert tried == ["sdpa", "eager"]
     tried.clear()
-    task = task_of(lambda: Inside(swin(attn_implementation="eager")), IMAGES, ("batch", 16, 16), images)
+    task = task_of(lambda: inside(swin(attn_implementation="eager")), IMAGES, ("batch", 16, 16), images)
     with pytest.raises(ArtifactError, match=r"^RuntimeError: the cause with eager$"):
         catalog.exporter("torch_onnx").export(task, "torch", tmp_path / "artifact.onnx")
     assert tried == ["eager"], "there is no other attention to try"
@@ -157,11 +161,14 @@ def test_a_class_that_knows_no_plain_attention_stays_as_it_is(refuses: bool) -> 
     assert model.config._attn_implementation == "sdpa"
 
 
-class Branching(torch.nn.Module):  # type: ignore[name-defined, misc]
+def branching() -> Any:
     """A module that `torch.export` refuses, for it branches on values."""
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return 2 * given if given.sum() > 1e6 else 3 * given
+    class Branching(torch.nn.Module):  # type: ignore[name-defined, misc]
+        def forward(self, given: torch.Tensor) -> torch.Tensor:
+            return 2 * given if given.sum() > 1e6 else 3 * given
+
+    return Branching()
 
 
 class Copying(TorchThroughOnnxExporter):
@@ -176,7 +183,7 @@ class Copying(TorchThroughOnnxExporter):
 
 def test_what_is_converted_from_onnx_is_made_of_the_export_that_works(tmp_path: Path) -> None:
     images = np.ones((4, 3, 16, 16), np.float32)
-    task = task_of(Branching, IMAGES, IMAGES.shape, images)
+    task = task_of(branching, IMAGES, IMAGES.shape, images)
     copying = Copying(name="copying", path=tmp_path)
     info = copying.export(task, "torch", tmp_path / "artifact.onnx")
     assert (info["note"], info["converted"]) == (
@@ -189,6 +196,6 @@ def test_what_is_converted_from_onnx_is_made_of_the_export_that_works(tmp_path: 
 
 def test_what_no_export_takes_is_told_by_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.onnx, "export", lambda *_, dynamo, **__: 1 / 0 if dynamo else [][0])
-    task = task_of(Branching, IMAGES, IMAGES.shape, np.ones((4, 3, 16, 16), np.float32))
+    task = task_of(branching, IMAGES, IMAGES.shape, np.ones((4, 3, 16, 16), np.float32))
     with pytest.raises(ZeroDivisionError):
         Copying(name="copying", path=tmp_path).export(task, "torch", tmp_path / "artifact.onnx")

@@ -8,15 +8,26 @@ from typing import Any
 import onnx
 import pytest
 
+from bench.api import loading
+from bench.api.loading import load_module
 from bench.graphs import deferred
 from bench.graphs.edits.opset import opset_of
 from bench.plugins import catalog
+from support import deferred as skips
 from support import variant_graphs as graphs
 
-onnxsim = pytest.importorskip("onnxsim")
+skips.importorskip("onnxsim")
 
 
-def test_a_pass_that_breaks_the_order_of_nodes_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def onnxsim() -> Any:
+    """The package as the variant has it, without PyTorch."""
+    return load_module(loading.PLUGINS / "variants" / "onnxsim.py")._onnxsim()
+
+
+def test_a_pass_that_breaks_the_order_of_nodes_is_left_out(
+    onnxsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """onnxsim 0.8.1 does so with a model of torch.jit of over 80 nodes; small ones are sound."""
     simplify, skipped = onnxsim.simplify, []
 
@@ -34,7 +45,7 @@ def test_a_pass_that_breaks_the_order_of_nodes_is_left_out(tmp_path: Path, monke
     assert graphs.largest_error(source, made) < 1e-5
 
 
-def test_other_errors_of_onnxsim_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_of_onnxsim_are_told(onnxsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no schema")
 
@@ -44,7 +55,7 @@ def test_other_errors_of_onnxsim_are_told(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_file_that_states_its_operators_is_given_by_its_path_and_not_loaded_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    onnxsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simplify, load = onnxsim.simplify, onnx.load
     loaded: list[Path] = []

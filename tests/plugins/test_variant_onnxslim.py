@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from onnx import ModelProto, helper
 
+from support import deferred
 from support import variant_graphs as graphs
 
-pytest.importorskip("onnxslim")
+deferred.importorskip("onnxslim")
 pytest.importorskip("onnxruntime")
 
 node = helper.make_node

@@ -17,7 +17,7 @@ from support import deferred
 
 pytest.importorskip("onnxruntime")
 deferred.importorskip("onnxscript")
-pytest.importorskip("sympy")
+deferred.importorskip("sympy")
 deferred.importorskip("transformers")
 pytestmark = [pytest.mark.framework, pytest.mark.xdist_group("ort_gqa"), pytest.mark.slow(seconds=20)]
 

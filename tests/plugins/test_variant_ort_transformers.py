@@ -11,10 +11,11 @@ from onnx import ModelProto, helper
 from bench.api.errors import ArtifactError, RefusedError
 from bench.graphs.shapes.attention import Attention, find_attention
 from bench.plugins import catalog
+from support import deferred
 from support import variant_graphs as graphs
 
 pytest.importorskip("onnxruntime")
-pytest.importorskip("sympy")
+deferred.importorskip("sympy")
 
 node = helper.make_node
 

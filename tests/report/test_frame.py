@@ -13,9 +13,10 @@ from bench.api.errors import InputError
 from bench.records import assemble
 from bench.records.rows import COLUMNS
 from bench.report import frame
+from support import deferred
 from support import page_records as made
 
-pd = pytest.importorskip("pandas")
+pd = deferred.importorskip("pandas")
 
 HALVE = made.HALVE
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as truth
 
 from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import metrics
 from bench.tasks.targets import Judge, judge_of
 from bench.tasks.wanted import Wanted
+from support import deferred
+
+truth = deferred.importorskip("sklearn.metrics")
 
 N = 60
 RNG = np.random.default_rng(7)
