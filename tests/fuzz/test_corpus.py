@@ -20,8 +20,6 @@ from fuzz.minimise import minimised
 
 OF_FRAMEWORKS = {"boosters": "xgboost", "ports": "litert", "pretrained": "torch"}
 """Targets that open models by their packages, in which a test without frameworks has no share."""
-LONG = {"pretrained/a-million-labels-without-weights"}
-"""Findings that take half a minute to judge."""
 
 
 def marks_of(target: str) -> list[pytest.MarkDecorator]:
@@ -34,7 +32,7 @@ FINDINGS = [
         id=finding.name,
         marks=[
             *marks_of(finding.target),
-            *([pytest.mark.thorough] if finding.name in LONG else []),
+            *([pytest.mark.thorough] if finding.name in apart.LONG else []),
             *([pytest.mark.xfail(strict=True, reason=finding.open)] if finding.open else []),
         ],
     )
@@ -46,7 +44,8 @@ FINDINGS = [
 def test_a_finding_breaks_no_rule(finding: Finding) -> None:
     """The case is answered, or refused in a sentence; `broke` says what it did when it was found."""
     if finding.target in OF_FRAMEWORKS:
-        assert apart.judged(finding.target)[finding.name] is None, finding.broke
+        alone = finding.name if finding.name in apart.LONG else ""
+        assert apart.judged(finding.target, alone)[finding.name] is None, finding.broke
         return
     assert watch.judge_apart(targets.target(finding.target).check, finding.path.read_bytes()) is None, finding.broke
 

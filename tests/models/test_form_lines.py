@@ -201,12 +201,12 @@ def keep_half(folder):
 def change_a_pixel(folder):
     image_HW = np.array(Image.open(folder / "test.png"))
     image_HW[70, 5] ^= 1
-    Image.fromarray(image_HW).save(folder / "test.png")
+    Image.fromarray(image_HW).save(folder / "test.png", compress_level=1)
 
 
 def cut_a_row(folder):
     image_HW = np.array(Image.open(folder / "test.png"))
-    Image.fromarray(image_HW[:-1]).save(folder / "test.png")
+    Image.fromarray(image_HW[:-1]).save(folder / "test.png", compress_level=1)
 
 
 def change_a_text(folder):
