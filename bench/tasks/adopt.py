@@ -245,7 +245,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         examine.examine,
         timeout_s=limits.prepare_s,
         memory_bytes=limits.memory_bytes,
-        modules=(examine.__name__, *kind.imports) if kind.imports else None,
+        modules=(examine.__name__, *kind.imports, f"{formats.__name__}.{module}") if kind.imports else None,
         module=module,
         path=str(path),
         folder=str(folder),

@@ -393,7 +393,7 @@ def test_a_folder_belongs_to_its_project_too(tmp_path: Path) -> None:
 def test_without_git_files_are_told_apart_by_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert project.place_in_project(save("a/model.onnx")) is None
-    assert measured(Path("a/model.onnx")).name == "model"
+    assert name_of(Path("a/model.onnx")) == "model"
 
 
 @pytest.mark.parametrize(

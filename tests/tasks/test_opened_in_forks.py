@@ -44,5 +44,7 @@ def test_imports_of_onnx_are_named() -> None:
 @pytest.mark.framework
 @pytest.mark.parametrize("name", NAMED)
 def test_the_imports_of_a_format_start_no_threads(name: str) -> None:
-    with Child(environment=thread_environment(1), modules=(examine.__name__, *NAMED[name])) as child:
+    with Child(
+        environment=thread_environment(1), modules=(examine.__name__, *NAMED[name], f"{formats.__name__}.{name}")
+    ) as child:
         assert isinstance(child._process, Forked)
