@@ -1,6 +1,6 @@
 """Judges the findings of a target in a process that has run nothing: forks of a process with threads may wait forever.
 
-Run as `python -m fuzz.apart TARGET [NAME]`; prints a line for each finding, as soon as it is judged: its name, and the
+Run as `python -m fuzz.apart TARGET`; prints a line for each finding, as soon as it is judged: its name, and the
 violation in JSON. Packages are imported once, before the forks, and run in the forks alone.
 """
 
@@ -16,32 +16,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.pipeline.opening import OPENVINO_SETTINGS
 from fuzz import targets, watch
 from fuzz.corpus import findings
 from fuzz.watch import Violation
 
 PACKAGES = {
     "boosters": ("lightgbm", "xgboost"),
-    "ports": ("tensorflow",),
-    "pretrained": ("torch", "transformers", "sentence_transformers", "torch.nn.modules.activation"),
+    "ports": ("ai_edge_litert.interpreter", "bench.plugins.engines.litert", OPENVINO_SETTINGS, "openvino"),
+    "pretrained": (
+        *("torch", "transformers", "sentence_transformers", "torch.nn.modules.activation"),
+        *(f"transformers.models.{kind}.modeling_{kind}" for kind in ("bert", "llama", "vit")),
+    ),
 }
 """By target, modules that its cases import."""
-LONG = frozenset({"pretrained/a-million-labels-without-weights"})
-"""Findings that take half a minute to judge."""
 TESTS = Path(__file__).parents[1]
 TIMEOUT_S = 250
 
 
 @functools.cache
-def judged(target: str, alone: str = "") -> dict[str, Violation | None]:
-    """What became of the findings of a target by their names; one that is missing ended the process of all.
-
-    Args:
-        target: the target.
-        alone: one of `LONG`, to judge that finding; empty for all others.
-    """
+def judged(target: str) -> dict[str, Violation | None]:
+    """What became of the findings of a target by their names; one that is missing ended the process of all."""
     paths = os.pathsep.join(filter(None, (str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-m", "fuzz.apart", target, alone]
+    command = [sys.executable, "-m", "fuzz.apart", target]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S
     )
@@ -49,17 +46,17 @@ def judged(target: str, alone: str = "") -> dict[str, Violation | None]:
     return {name: Violation(**found) if found else None for name, found in lines}
 
 
-def main(name: str, alone: str = "") -> None:
-    """Judge the findings of a target, see `judged`."""
+def main(name: str) -> None:
+    """Judge the findings of a target."""
     for module in PACKAGES.get(name, ()):
         if importlib.util.find_spec(module.partition(".")[0]) is not None:
             importlib.import_module(module)
     check = targets.target(name).check
     for finding in findings():
-        if finding.target == name and (finding.name == alone if alone else finding.name not in LONG):
+        if finding.target == name:
             found = watch.judge_apart(check, finding.path.read_bytes())
             print(json.dumps([finding.name, dataclasses.asdict(found) if found else None]), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

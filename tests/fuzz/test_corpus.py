@@ -32,7 +32,6 @@ FINDINGS = [
         id=finding.name,
         marks=[
             *marks_of(finding.target),
-            *([pytest.mark.thorough] if finding.name in apart.LONG else []),
             *([pytest.mark.xfail(strict=True, reason=finding.open)] if finding.open else []),
         ],
     )
@@ -44,8 +43,7 @@ FINDINGS = [
 def test_a_finding_breaks_no_rule(finding: Finding) -> None:
     """The case is answered, or refused in a sentence; `broke` says what it did when it was found."""
     if finding.target in OF_FRAMEWORKS:
-        alone = finding.name if finding.name in apart.LONG else ""
-        assert apart.judged(finding.target, alone)[finding.name] is None, finding.broke
+        assert apart.judged(finding.target)[finding.name] is None, finding.broke
         return
     assert watch.judge_apart(targets.target(finding.target).check, finding.path.read_bytes()) is None, finding.broke
 
