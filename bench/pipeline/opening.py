@@ -19,6 +19,8 @@ KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
 SETTINGS = {KERAS_SETTINGS: {"keras", "tensorflow"}, OPENVINO_SETTINGS: {"openvino"}}
 """Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
+COMMON = frozenset({"numpy", "onnx"})
+"""Packages that most workers import that make, count or judge something."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
@@ -56,6 +58,8 @@ def process(kind: str | None, name: str, *plugins: Plugin) -> dict[str, Any]:
     packages = {
         module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
     }
+    if not any(isinstance(plugin, Runtime) for plugin in plugins):  # whose memory is measured
+        packages |= COMMON
     settings = [module for module, names in SETTINGS.items() if packages & names]
     return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages))}
 

@@ -82,7 +82,7 @@ def _verify_there(
     """
     opened = opening.arguments(cell, artifact.path)
     inputs = prepare.inputs_of(catalog.task(judge.task), limits)
-    here = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
+    here = _judging(judge, limits)
     with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         outputs = str(save_outputs or Path(folder, "outputs.npz"))
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
@@ -119,8 +119,14 @@ def between(one: Verified, other: Verified, limits: Limits) -> str:
                 }
                 told = child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
                 precisions[name] = told["precision"]
-        asking = functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes)
+        asking = _judging(one.cell, limits)
         return str(asking(operations.judge, cell=one.cell.path, precision=precisions["outputs"], **kept)["fidelity"])
+
+
+def _judging(cell: Cell, limits: Limits) -> Callable[..., dict[str, Any]]:
+    """Sends a request to a worker that runs the task of a cell, in the environment of this process, and no runtime."""
+    place = opening.process(None, cell.task)
+    return functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **place)
 
 
 def inspected(

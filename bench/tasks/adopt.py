@@ -239,11 +239,13 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
     Raises:
         InputError: the child refuses the model or fails; the message says why.
     """
+    kind = formats.known()[module]
     ask: Callable[..., dict[str, Any]] = functools.partial(
         ask_once,
         examine.examine,
         timeout_s=limits.prepare_s,
         memory_bytes=limits.memory_bytes,
+        modules=(examine.__name__, *kind.imports, f"{formats.__name__}.{module}") if kind.imports else None,
         module=module,
         path=str(path),
         folder=str(folder),
@@ -263,7 +265,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
             if error.kind != "signal":
                 raise _explained(error, path, options.dataset) from error
             crashes.append(error)
-            if len(crashes) > formats.known()[module].num_cautions:
+            if len(crashes) > kind.num_cautions:
                 raise _explained(crashes[0], path, options.dataset) from error
             shutil.rmtree(folder)
             folder.mkdir()

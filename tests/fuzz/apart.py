@@ -16,14 +16,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.pipeline.opening import OPENVINO_SETTINGS
 from fuzz import targets, watch
 from fuzz.corpus import findings
 from fuzz.watch import Violation
 
 PACKAGES = {
     "boosters": ("lightgbm", "xgboost"),
-    "ports": ("tensorflow",),
-    "pretrained": ("torch", "transformers", "sentence_transformers", "torch.nn.modules.activation"),
+    "ports": ("ai_edge_litert.interpreter", "bench.plugins.engines.litert", OPENVINO_SETTINGS, "openvino"),
+    "pretrained": (
+        *("torch", "transformers", "sentence_transformers", "torch.nn.modules.activation"),
+        *(f"transformers.models.{kind}.modeling_{kind}" for kind in ("bert", "llama", "vit")),
+    ),
 }
 """By target, modules that its cases import."""
 TESTS = Path(__file__).parents[1]

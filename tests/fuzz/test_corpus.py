@@ -20,8 +20,6 @@ from fuzz.minimise import minimised
 
 OF_FRAMEWORKS = {"boosters": "xgboost", "ports": "litert", "pretrained": "torch"}
 """Targets that open models by their packages, in which a test without frameworks has no share."""
-LONG = {"pretrained/a-million-labels-without-weights"}
-"""Findings that take half a minute to judge."""
 
 
 def marks_of(target: str) -> list[pytest.MarkDecorator]:
@@ -34,7 +32,6 @@ FINDINGS = [
         id=finding.name,
         marks=[
             *marks_of(finding.target),
-            *([pytest.mark.thorough] if finding.name in LONG else []),
             *([pytest.mark.xfail(strict=True, reason=finding.open)] if finding.open else []),
         ],
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import math
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.api.errors import InputError
-from bench.measure.process import ask_once
 from support import deferred
 
 pytestmark = pytest.mark.framework("torch")
@@ -145,6 +148,38 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
+MANY = {"Llama 3.1 8B", "Gemma 2 2B", "GPT-2 XL"}
+"""Models that are priced for three sequences at once: they differ in tied tables, windows and tables of positions."""
+
+
+@contextlib.contextmanager
+def little_memory() -> Iterator[None]:
+    """A limit of 2 GiB beyond what this process has: the weights would take 15 in bfloat16."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + 2 * 2**30, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """What each model costs, of as many sequences as `batch_of` says; each is priced once, with little memory."""
+
+    @functools.cache
+    def priced(name: str) -> dict[str, Any]:
+        with little_memory():
+            return price(tmp_path_factory.mktemp("decoder"), MODELS[name]["config"], batch=batch_of(name))
+
+    return priced
+
+
+def batch_of(name: str) -> int:
+    return 3 if name in MANY else 1
+
+
 def price(tmp_path: Path, config: dict[str, Any], **more: Any) -> dict[str, Any]:
     (tmp_path / "config.json").write_text(json.dumps(config))
     asked = {"prompt": PROMPT, "depths": [DEPTH], "batch": 1, "trust": False, **more}
@@ -158,8 +193,18 @@ def pairs(first: int, number: int, window: int | None) -> int:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("batch", [1, 3])
-def test_costs_are_those_of_the_formulas(name: str, batch: int, tmp_path: Path) -> None:
+def test_costs_are_those_of_the_formulas(name: str, priced: Callable[[str], dict[str, Any]]) -> None:
+    check(name, priced(name), batch_of(name))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", MODELS)
+def test_costs_of_other_numbers_of_sequences_are_those_of_the_formulas(name: str, tmp_path: Path) -> None:
+    batch = 4 - batch_of(name)
+    check(name, price(tmp_path, MODELS[name]["config"], batch=batch), batch)
+
+
+def check(name: str, found: dict[str, Any], batch: int) -> None:
     given = MODELS[name]
     config = given["config"]
     size = config.get("hidden_size", config.get("n_embd"))
@@ -168,9 +213,6 @@ def test_costs_are_those_of_the_formulas(name: str, batch: int, tmp_path: Path) 
     heads, groups, head, windows = given["attention"]
     positions = given.get("table", 0)
     layers = num_layers * given["layer"]
-
-    found = price(tmp_path, config, batch=batch)
-
     assert found["num_params"] == layers + words * (1 if given["tied"] else 2) + positions + given["vectors"]
     assert found["cache_per_token"] == num_layers * 2 * groups * head
     prefill, decode = found["passes"]
@@ -191,8 +233,8 @@ def test_costs_are_those_of_the_formulas(name: str, batch: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_parameters_are_as_many_as_published(name: str, tmp_path: Path) -> None:
-    number = price(tmp_path, MODELS[name]["config"], prompt=1, depths=[])["num_params"] - MODELS[name].get("beyond", 0)
+def test_parameters_are_as_many_as_published(name: str, priced: Callable[[str], dict[str, Any]]) -> None:
+    number = priced(name)["num_params"] - MODELS[name].get("beyond", 0)
     digits = MODELS[name]["published"].removesuffix("B")
     unit = 10 ** (9 - len(digits.partition(".")[2]))
     # Some are rounded, others cut: Qwen's page says 7.61B of 7,615,616,512.
@@ -200,24 +242,22 @@ def test_parameters_are_as_many_as_published(name: str, tmp_path: Path) -> None:
 
 
 def test_a_prompt_longer_than_its_positions_is_told(tmp_path: Path) -> None:
-    config = MODELS["Gemma 2 2B"]["config"]
+    config = {**LLAMA, "max_position_embeddings": 8192}
     assert price(tmp_path, config, prompt=8192, depths=[8191])["notes"] == []
     assert len(price(tmp_path, config, prompt=8193, depths=[])["notes"]) == 1
     (note,) = price(tmp_path, config, prompt=1, depths=[8192])["notes"]
     assert note == "its configuration has positions for 8192 tokens, fewer than 8193"
 
 
-def test_nothing_is_allocated(tmp_path: Path) -> None:
-    """In a process that may have a quarter of the memory that the weights would take in bfloat16."""
-    from bench.pipeline import decoders
-
-    (tmp_path / "config.json").write_text(json.dumps(MODELS["Llama 3.1 8B"]["config"]))
-    asked = {"path": str(tmp_path), "prompt": PROMPT, "depths": [DEPTH], "batch": 1, "trust": False}
-    found = ask_once(decoders._costs, timeout_s=120, memory_bytes=4 * 2**30, **asked)
-    assert found["num_params"] == 8_030_261_248
+def test_nothing_is_allocated(priced: Callable[[str], dict[str, Any]]) -> None:
+    """See `little_memory`, which would not do for weights."""
+    with little_memory(), pytest.raises(MemoryError):
+        bytearray(2 * 8_030_261_248)
+    assert priced("Llama 3.1 8B")["num_params"] == 8_030_261_248
 
 
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 32}
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **TINY}
 
 
 @pytest.mark.parametrize(

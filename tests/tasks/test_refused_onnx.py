@@ -209,7 +209,7 @@ def adopt_after_crashes(
     asked: list[Any] = []
     (tmp_path / "mine.onnx").write_bytes(model.SerializeToString())
 
-    def ask(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, **request: Any) -> Any:
+    def ask(operation: Callable[..., Any], *, timeout_s: float, memory_bytes: int, modules: Any, **request: Any) -> Any:
         asked.append(request["crashed"])
         if len(asked) <= num:
             Path(request["folder"], "model.onnx").write_text("half of a file")

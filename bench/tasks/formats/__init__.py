@@ -42,6 +42,8 @@ class Format:
             of the command, so it must not parse the file.
         num_cautions: how many times more `examine` can be asked where its process was ended, each time doing without
             more of what may have ended it, see `Asked.crashed`.
+        imports: modules that `examine` imports of any model of this format: the process that runs it may be a fork of
+            one that has imported them, see `bench.measure.templates`. Empty where that depends on the model.
     """
 
     described: str
@@ -53,6 +55,7 @@ class Format:
     parts: Callable[[str, Collection[str], bool], Sequence[str]] = lambda name, _, __: [name]
     mentions: Callable[[Path], Collection[str]] = lambda _: ()
     num_cautions: int = 0
+    imports: tuple[str, ...] = ()
 
     def matches(self, path: Path) -> bool:
         """Whether a file has the name, or a folder has the marker, of a model of this format."""

@@ -15,7 +15,9 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.pretrained_folder import shown
 from bench.tasks.user_task import TensorFlowTask
 
-FORMAT = Format(described="a .keras file", suffixes=(".keras",))
+FORMAT = Format(
+    described="a .keras file", suffixes=(".keras",), imports=("bench.tasks.keras_settings", "tensorflow", "keras")
+)
 UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
 """Words by which Keras's error about a Lambda layer is known."""
 NOT_FOUND = re.compile(r"Could not locate \w+ '([^']+)'")

@@ -63,7 +63,14 @@ def mentions(path: Path) -> set[str]:
     return found
 
 
-FORMAT = Format(described="an .onnx file", suffixes=(".onnx",), parts=parts, mentions=mentions, num_cautions=2)
+FORMAT = Format(
+    described="an .onnx file",
+    suffixes=(".onnx",),
+    parts=parts,
+    mentions=mentions,
+    num_cautions=2,
+    imports=("onnx", "onnxruntime"),
+)
 AS_IS = "as_is"
 MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, drop_stale))
 """Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""

@@ -26,7 +26,11 @@ def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
 
 
 FORMAT = Format(
-    described="a SavedModel folder", marker=MARKER, code="a program that may read and write files", parts=parts
+    described="a SavedModel folder",
+    marker=MARKER,
+    code="a program that may read and write files",
+    parts=parts,
+    imports=("bench.tasks.keras_settings", "tensorflow", "keras"),
 )
 SIGNATURE = "serving_default"
 

@@ -15,7 +15,7 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask
 
-FORMAT = Format(described="a .tflite file", suffixes=(".tflite",))
+FORMAT = Format(described="a .tflite file", suffixes=(".tflite",), imports=("ai_edge_litert.interpreter",))
 
 
 class TfLiteTask(OwnTask):

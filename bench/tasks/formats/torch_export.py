@@ -17,7 +17,10 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TorchTask
 
 FORMAT = Format(
-    described="a torch.export (.pt2) file", suffixes=(".pt2",), code="pickles and expressions that are evaluated"
+    described="a torch.export (.pt2) file",
+    suffixes=(".pt2",),
+    code="pickles and expressions that are evaluated",
+    imports=("torch",),
 )
 
 

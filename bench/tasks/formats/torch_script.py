@@ -51,6 +51,7 @@ FORMAT = Format(
     suffixes=(".pt", ".pth"),
     holds=holds,
     code="pickled code",
+    imports=("torch",),
 )
 SAY = (
     "a TorchScript file does not say the shapes of its inputs: give each, such as --shape {name}=1x3x224x224 (or "
