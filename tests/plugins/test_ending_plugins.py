@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.api import contained
+from bench.api import contained, loading
 from bench.api.cell import Cell
 from bench.api.errors import PluginError
 from bench.cli.stopping import Stopped
@@ -97,8 +98,9 @@ def test_a_plugin_that_would_end_the_command_is_refused(plugin_folder: Path, whe
 
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("where", ["top", "skip"])
-def test_the_list_tells_the_reason_and_goes_on(plugin_folder: Path, where: str, ends: str) -> None:
-    path = put(plugin_folder, **{where: ends})
+def test_the_list_tells_the_reason_and_goes_on(only_folder: Path, where: str, ends: str) -> None:
+    path = put(only_folder, **{where: ends})
+    shutil.copy(loading.PLUGINS / "runtimes" / "null.py", path.parent)
 
     listed = {one.name: one for one in listing.listed()["runtimes"]}
 
@@ -110,17 +112,17 @@ def test_the_list_tells_the_reason_and_goes_on(plugin_folder: Path, where: str, 
     "states",
     ["providers = property(lambda self: sys.exit(3))", "requires = property(lambda self: os._exit(4))"],
 )
-def test_a_property_that_would_end_the_list(plugin_folder: Path, states: str) -> None:
+def test_a_property_that_would_end_the_list(only_folder: Path, states: str) -> None:
     text = RUNTIME.format(**{**USUAL, "body": states, "skip": "return super().skip()"})
-    put(plugin_folder).write_text(text)
+    put(only_folder).write_text(text)
 
     (mine,) = (one for one in listing.listed()["runtimes"] if one.name == "mine")
 
     assert str(mine.reason).endswith("which would end the command")
 
 
-def test_an_error_of_a_plugin_is_a_reason_of_the_list(plugin_folder: Path) -> None:
-    put(plugin_folder, skip="raise RuntimeError('no device')")
+def test_an_error_of_a_plugin_is_a_reason_of_the_list(only_folder: Path) -> None:
+    put(only_folder, skip="raise RuntimeError('no device')")
 
     (mine,) = (one for one in listing.listed()["runtimes"] if one.name == "mine")
 
