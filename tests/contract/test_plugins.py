@@ -262,7 +262,7 @@ def test_export_gives_the_reference_outputs(exporter: str, source: str, every: b
 
 
 @pytest.mark.framework
-@pytest.mark.xdist_group("variants")
+@pytest.mark.xdist_group("exports")  # which it changes, and whose references it has
 @pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize(("name", "every"), variants())
 def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: Workshop, tmp_path: Path) -> None:

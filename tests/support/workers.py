@@ -27,6 +27,7 @@ from support import plugin_child
 LIMITS = Limits.of(step_s=600, memory_bytes=None)
 MOST_LIVING = 5
 """Workers that are kept at a time: each has a framework in memory."""
+SLOW_TO_START = ("tensorflow", "torch")
 ENDED = ("exit", "memory", "signal", "timeout")
 """Kinds of `ChildError` after which a worker is dead or of no more use."""
 
@@ -141,7 +142,8 @@ class Workers:
         child = self._living.pop(key, None)
         if child is None:
             if len(self._living) == MOST_LIVING:
-                self._living.pop(next(iter(self._living))).close()  # the one that was used longest ago
+                # The one that was used longest ago, and rather one that starts in no time.
+                self._living.pop(min(self._living, key=lambda key: key[0] in SLOW_TO_START)).close()
             tests = str(Path(__file__).parents[1])
             path = os.pathsep.join(filter(None, (tests, os.environ.get("PYTHONPATH"))))
             environment = {"PYTHONPATH": path, **thread_environment(1), **dict(key[2])}
