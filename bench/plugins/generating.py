@@ -33,6 +33,7 @@ NUM_SAMPLES = 64
 NUM_SCORED = 32
 NUM_GREEDY = 256
 LOGPROBS, TOKENS, MARGINS = "logprobs", "tokens", "margins"
+NUM_PASSES = 2
 STEP_TOKENS, STEP_DEPTH = 5, 7
 """Of the passes that exporters trace: numbers that no size of a model equals by chance."""
 
@@ -93,14 +94,14 @@ class Stepping(Task):
         return self.build_step(source, weights)
 
     def samples(self, split: str) -> Samples:
-        """Two passes to trace with: ids of texts, and caches that are made up."""
-        ids = self.texts("train", STEP_TOKENS).inputs[IDS][:2, None, :]
+        """Two passes to trace with, whose ids and caches are made up: texts would be tokens of a whole data set."""
         generator = np.random.default_rng(0)
         shapes = {
             spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape]
             for spec in self.inputs[1:]
         }
-        caches = {name: generator.standard_normal((len(ids), *shape), np.float32) for name, shape in shapes.items()}
+        caches = {name: generator.standard_normal((NUM_PASSES, *shape), np.float32) for name, shape in shapes.items()}
+        ids = generator.integers(_decoder(self).vocabulary, size=(NUM_PASSES, 1, STEP_TOKENS))
         return Samples(inputs={IDS: ids, **caches}, targets=None)
 
 

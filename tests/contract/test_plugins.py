@@ -10,7 +10,7 @@ import importlib.metadata
 import itertools
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,7 @@ def test_export_gives_the_reference_outputs(exporter: str, source: str, every: b
 
 
 @pytest.mark.framework
-@pytest.mark.xdist_group("variants")
+@pytest.mark.xdist_group("exports")  # which it changes, and whose references it has
 @pytest.mark.slow(seconds=2)
 @pytest.mark.parametrize(("name", "every"), variants())
 def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: Workshop, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
     """How much worse the metric of the task at its own sizes is than the reference's, on the largest batch."""
     own = catalog.task(family_of(task.name))
     batch = max(int(name.partition("/")[0]) for name in outputs)
-    targets = own.samples("test").targets
+    targets = targets_of(own.name)
     targets = [targets[at % len(targets)] for at in range(batch)]
     if own.name != task.name:  # the outputs are corners
         height, width = outputs[f"{batch}/hr"].shape[2:]
@@ -325,6 +325,14 @@ def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str,
         values.append(own.metrics(named, targets)[own.metric_name])
     loss = values[0] - values[1]
     return loss if own.higher_is_better else -loss
+
+
+@functools.cache
+def targets_of(task: str) -> Sequence[Any]:
+    """The first targets of a task's test split, as many as the largest batch has."""
+    targets = catalog.task(task).samples("test").targets
+    assert targets is not None
+    return targets[: max(BATCHES)]
 
 
 @pytest.mark.xdist_group("exports")

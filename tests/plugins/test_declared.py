@@ -81,22 +81,22 @@ def listed(kind: str = "runtimes") -> str | None:
         ),
     ],
 )
-def test_a_name_that_is_missing_or_nearly_right(plugin_folder: Path, text: str, said: str) -> None:
-    path = put(plugin_folder, text)
+def test_a_name_that_is_missing_or_nearly_right(only_folder: Path, text: str, said: str) -> None:
+    path = put(only_folder, text)
     assert listed() == f"{path}: {said}"
 
 
 @pytest.mark.parametrize(
     "helper", ["opened", "compile", "option", "session_of", "run", "provider_of", "_enviroment", "load"]
 )
-def test_helpers_of_its_own_may_have_other_names(plugin_folder: Path, helper: str) -> None:
-    put(plugin_folder, f"{RUNTIME}\n    def {helper}(self):\n        return None\n")
+def test_helpers_of_its_own_may_have_other_names(only_folder: Path, helper: str) -> None:
+    put(only_folder, f"{RUNTIME}\n    def {helper}(self):\n        return None\n")
     assert listed() is None
 
 
-def test_a_helper_may_resemble_a_method_that_the_class_defines(plugin_folder: Path) -> None:
+def test_a_helper_may_resemble_a_method_that_the_class_defines(only_folder: Path) -> None:
     both = "    def providers(self):\n        return ('cpu',)\n\n    def provider(self):\n        return 'cpu'\n"
-    put(plugin_folder, f"{RUNTIME}\n{both}")
+    put(only_folder, f"{RUNTIME}\n{both}")
     assert listed() is None
 
 
@@ -130,9 +130,9 @@ TUPLE = 'a tuple of strings, such as ("onnx",)'
         ("models", "metric_loss_unit = 'db'", "metric_loss_unit of Mine is 'db'; give 'share' or 'dB'"),
     ],
 )
-def test_an_attribute_of_another_type(plugin_folder: Path, kind: str, line: str, said: str) -> None:
+def test_an_attribute_of_another_type(only_folder: Path, kind: str, line: str, said: str) -> None:
     text = {"runtimes": RUNTIME, "exporters": EXPORTER, "variants": VARIANT, "models": TASK}[kind]
-    path = put(plugin_folder, f"{text}\n    {line}\n", kind)
+    path = put(only_folder, f"{text}\n    {line}\n", kind)
     assert listed("tasks" if kind == "models" else kind) == f"{path}: {said}"
 
 
@@ -157,8 +157,8 @@ ENVIRONMENT = 'give a dict of strings by string, such as {"OMP_NUM_THREADS": "1"
         ("providers(self)", "{}['a']", "providers() raised KeyError: 'a' (mine.py, line 11)"),
     ],
 )
-def test_an_answer_of_another_type_and_an_error(plugin_folder: Path, method: str, answer: str, said: str) -> None:
-    path = put(plugin_folder, f"{RUNTIME}\n    def {method}:\n        return {answer}\n")
+def test_an_answer_of_another_type_and_an_error(only_folder: Path, method: str, answer: str, said: str) -> None:
+    path = put(only_folder, f"{RUNTIME}\n    def {method}:\n        return {answer}\n")
     assert listed() == f"{path}: {said}"
 
 
@@ -170,16 +170,16 @@ def test_a_refusal_that_raises_has_its_line(plugin_folder: Path) -> None:
     assert str(raised.value) == f"{path}: {said}"
 
 
-def test_an_environment_that_is_wrong_for_the_threads_of_a_cell(plugin_folder: Path) -> None:
+def test_an_environment_that_is_wrong_for_the_threads_of_a_cell(only_folder: Path) -> None:
     text = "return {'N': '1'} if threads == 1 else {'N': threads}"
-    path = put(plugin_folder, f"{RUNTIME}\n    def environment(self, threads):\n        {text}\n")
+    path = put(only_folder, f"{RUNTIME}\n    def environment(self, threads):\n        {text}\n")
     assert listed() is None
     with pytest.raises(PluginError) as raised:
         opening.environment(CELL)
     assert str(raised.value) == f"{path}: environment() returned {{'N': 2}}; {ENVIRONMENT}"
 
 
-def test_an_import_that_fails_has_its_line(plugin_folder: Path) -> None:
-    path = put(plugin_folder, f"import json\nimport nothing_of_that_name\n{RUNTIME}")
+def test_an_import_that_fails_has_its_line(only_folder: Path) -> None:
+    path = put(only_folder, f"import json\nimport nothing_of_that_name\n{RUNTIME}")
     said = "ModuleNotFoundError: No module named 'nothing_of_that_name' (mine.py, line 2)"
     assert listed() == f"cannot load {path}: {said}"

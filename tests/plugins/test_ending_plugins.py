@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
 
-from bench.api import contained
+from bench.api import contained, loading
 from bench.api.cell import Cell
 from bench.api.errors import PluginError
+from bench.cli import main
 from bench.cli.stopping import Stopped
 from bench.decisions import listing
+from bench.pipeline import sweeps
 from bench.plugins import catalog
 
 ENDS = {
@@ -97,8 +102,9 @@ def test_a_plugin_that_would_end_the_command_is_refused(plugin_folder: Path, whe
 
 @pytest.mark.parametrize("ends", ENDS)
 @pytest.mark.parametrize("where", ["top", "skip"])
-def test_the_list_tells_the_reason_and_goes_on(plugin_folder: Path, where: str, ends: str) -> None:
-    path = put(plugin_folder, **{where: ends})
+def test_the_list_tells_the_reason_and_goes_on(only_folder: Path, where: str, ends: str) -> None:
+    path = put(only_folder, **{where: ends})
+    shutil.copy(loading.PLUGINS / "runtimes" / "null.py", path.parent)
 
     listed = {one.name: one for one in listing.listed()["runtimes"]}
 
@@ -110,17 +116,17 @@ def test_the_list_tells_the_reason_and_goes_on(plugin_folder: Path, where: str, 
     "states",
     ["providers = property(lambda self: sys.exit(3))", "requires = property(lambda self: os._exit(4))"],
 )
-def test_a_property_that_would_end_the_list(plugin_folder: Path, states: str) -> None:
+def test_a_property_that_would_end_the_list(only_folder: Path, states: str) -> None:
     text = RUNTIME.format(**{**USUAL, "body": states, "skip": "return super().skip()"})
-    put(plugin_folder).write_text(text)
+    put(only_folder).write_text(text)
 
     (mine,) = (one for one in listing.listed()["runtimes"] if one.name == "mine")
 
     assert str(mine.reason).endswith("which would end the command")
 
 
-def test_an_error_of_a_plugin_is_a_reason_of_the_list(plugin_folder: Path) -> None:
-    put(plugin_folder, skip="raise RuntimeError('no device')")
+def test_an_error_of_a_plugin_is_a_reason_of_the_list(only_folder: Path) -> None:
+    put(only_folder, skip="raise RuntimeError('no device')")
 
     (mine,) = (one for one in listing.listed()["runtimes"] if one.name == "mine")
 
@@ -174,42 +180,64 @@ def test_an_exception_that_cannot_say_what_it_is(tmp_path: Path) -> None:
         raise Mute
 
 
-def bench(folder: Path, *arguments: str, limit_s: float = 100) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "BENCH_CACHE": str(folder / "cache"), "BENCH_PATH": str(folder)}
-    return subprocess.run(
-        [*BENCH, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=limit_s, check=False
-    )
+class Said(NamedTuple):
+    """How a command ended, and what it printed to both streams."""
+
+    code: object
+    output: str
+    errors: str
+
+
+Bench: TypeAlias = Callable[..., Said]
+
+
+@pytest.fixture
+def bench(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bench:
+    """Runs a command in this process, and with it the processes that it starts, in an empty working folder."""
+
+    def run(*arguments: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["bench", *arguments])
+        catalog.forget()
+        ended: object = "it returned"
+        try:
+            main.main()
+        except BaseException as error:  # the file's own would end the tests
+            ended = error
+        assert isinstance(ended, SystemExit), ended
+        return Said(ended.code, *capfd.readouterr())
+
+    return run
 
 
 @pytest.mark.slow(seconds=3)
-def test_commands_go_on_or_end_with_one_line(tmp_path: Path) -> None:
-    put(tmp_path, top="os._exit(0)")
-    listed = bench(tmp_path, "list")
+def test_commands_go_on_or_end_with_one_line(plugin_folder: Path, bench: Bench) -> None:
+    """The list in a process of its own, which it would end with the exit code of success."""
+    put(plugin_folder, top="os._exit(0)")
+    listed = subprocess.run([*BENCH, "list"], capture_output=True, text=True, timeout=100, check=False)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "mine" in listed.stdout
     assert "called os._exit(0), which would end the command" in " ".join(listed.stdout.split())
 
-    run = bench(tmp_path, "run", "toy/null/native/raw/mine/cpu/b1t1")
-    assert run.returncode == 2
-    assert "mine.py: its code called os._exit(0), which would end the command" in run.stderr
-    assert "Traceback" not in run.stderr
+    run = bench("run", "toy/null/native/raw/mine/cpu/b1t1")
+    assert run.code == 2
+    assert "mine.py: its code called os._exit(0), which would end the command" in run.errors
+    assert "Traceback" not in run.errors
 
 
-@pytest.mark.slow(seconds=3)
-def test_what_a_plugin_raises_anywhere_else_is_one_line(tmp_path: Path) -> None:
+def test_what_a_plugin_raises_anywhere_else_is_one_line(plugin_folder: Path, bench: Bench) -> None:
     """Here where its packages are looked up."""
-    put(tmp_path, body="requires = property(lambda self: sys.exit('no licence'))")
+    put(plugin_folder, body="requires = property(lambda self: sys.exit('no licence'))")
 
-    done = bench(tmp_path, "run", "toy/null/native/raw/mine/cpu/b1t1", "--budget", "5s")
+    done = bench("run", "toy/null/native/raw/mine/cpu/b1t1", "--budget", "5s")
 
-    assert done.returncode == 2
-    (line,) = (line for line in done.stderr.splitlines() if line.startswith("bench: "))
+    assert done.code == 2
+    (line,) = (line for line in done.errors.splitlines() if line.startswith("bench: "))
     assert "mine.py" in line
     assert "raised SystemExit: no licence, which would end the command" in line
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.errors
 
 
-@pytest.mark.slow(seconds=10)
+@pytest.mark.slow(seconds=5)
 @pytest.mark.parametrize(
     "ends",
     [
@@ -218,7 +246,8 @@ def test_what_a_plugin_raises_anywhere_else_is_one_line(tmp_path: Path) -> None:
         pytest.param("raise type('Mine', (BaseException,), {})", marks=pytest.mark.thorough),
     ],
 )
-def test_a_data_set_that_would_end_the_worker(tmp_path: Path, ends: str) -> None:
+def test_a_data_set_that_would_end_the_worker(bench: Bench, ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "in_place_of", lambda _: ())  # every other runtime would end in the same way
     from onnx import TensorProto, helper, numpy_helper
 
     graph = helper.make_graph(
@@ -229,25 +258,25 @@ def test_a_data_set_that_would_end_the_worker(tmp_path: Path, ends: str) -> None
         [numpy_helper.from_array(np.ones((3, 2), np.float32), "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    Path("m.onnx").write_bytes(model.SerializeToString())
     for where in ("top", "samples", "metrics"):
         parts = {"top": "", "samples": "", "metrics": "", where: ends}
-        (tmp_path / "data.py").write_text(DATA.format(**parts))
+        Path("data.py").write_text(DATA.format(**parts))
         cell = "onnx/native/raw/onnxruntime/cpu/b1t1"
-        done = bench(tmp_path, "run", "--model", "m.onnx", "--dataset", "data.py", cell, "--launches", "1")
-        said = " ".join((done.stdout + done.stderr).split())
+        done = bench("run", "--model", "m.onnx", "--dataset", "data.py", cell, "--launches", "1")
+        said = " ".join((done.output + done.errors).split())
         assert "Traceback" not in said
         assert "data.py" in said, where
         assert "which would end the command" in said, where
 
 
 @pytest.mark.slow(seconds=5)
-def test_a_model_in_python_that_would_end_the_worker(tmp_path: Path) -> None:
+def test_a_model_in_python_that_would_end_the_worker(bench: Bench) -> None:
     for where in ("top", "model"):
-        (tmp_path / "net.py").write_text(OWN.format(**{"top": "", "model": "", where: "sys.exit(3)"}))
-        done = bench(tmp_path, "run", "--model", "net.py", "--launches", "1")
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == 2
+        Path("net.py").write_text(OWN.format(**{"top": "", "model": "", where: "sys.exit(3)"}))
+        done = bench("run", "--model", "net.py", "--launches", "1")
+        said = " ".join((done.output + done.errors).split())
+        assert done.code == 2
         assert "Traceback" not in said
         assert "net.py" in said
         assert "raised SystemExit: 3, which would end the command" in said

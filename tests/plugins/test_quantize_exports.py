@@ -19,8 +19,8 @@ from bench.pipeline import prepare
 from bench.plugins import catalog, steps
 from support import small_models as small
 
-EXPORT = "crnn/torch/torch_onnx"
-"""Of the reference models the one with the most kinds of weights: convolutions, LSTMs and products."""
+EXPORTS = ["super_resolution/torch/torch_onnx", pytest.param("crnn/torch/torch_onnx", marks=pytest.mark.thorough)]
+"""Of the reference models the smallest, and the one with most kinds of weights: convolutions, LSTMs and products."""
 BITS = {onnx.TensorProto.BOOL: 8, onnx.TensorProto.INT64: 64, onnx.TensorProto.INT32: 32, onnx.TensorProto.FLOAT: 32}
 BITS |= {onnx.TensorProto.INT4: 4, onnx.TensorProto.UINT4: 4, onnx.TensorProto.INT8: 8, onnx.TensorProto.UINT8: 8}
 
@@ -81,22 +81,22 @@ def test_file_is_as_small_as_it_should_be(chosen: Scheme, text_and_image: Path, 
     assert info["expected_bytes"] == pytest.approx(expected, rel=0.02)
 
 
-@pytest.fixture(scope="module")
-def export() -> Path:
-    cell = Cell.from_path(f"{EXPORT}/raw/onnxruntime/cpu/b1t1")
+@pytest.fixture(scope="module", params=EXPORTS)
+def export(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """A task and its exported model."""
+    cell = Cell.from_path(f"{request.param}/raw/onnxruntime/cpu/b1t1")
     if (reason := catalog.exporter(cell.exporter).skip()) is not None:
         pytest.skip(reason)
-    return prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
+    return cell.task, prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
 
 
 @pytest.mark.framework("onnx")
 @pytest.mark.parametrize("name", ["int8-sym-channel", "int4-asym-block"])
-def test_every_weight_of_a_real_export_is_quantized(name: str, export: Path, tmp_path: Path) -> None:
+def test_every_weight_of_a_real_export_is_quantized(name: str, export: tuple[str, Path], tmp_path: Path) -> None:
     import onnxruntime
 
-    target, chosen = tmp_path / "model.onnx", scheme(name)
-    task = catalog.task(EXPORT.partition("/")[0])
-    info = steps.transform(catalog.variant(f"weight_only-{name}"), task, export, target)
+    target, chosen, (task, source) = tmp_path / "model.onnx", scheme(name), export
+    info = steps.transform(catalog.variant(f"weight_only-{name}"), catalog.task(task), source, target)
     onnxruntime.InferenceSession(target, providers=["CPUExecutionProvider"])
 
     model = onnx.load(target)
@@ -105,4 +105,4 @@ def test_every_weight_of_a_real_export_is_quantized(name: str, export: Path, tmp
     # From the quantized file alone: what its tensors take, and little more.
     tensor_bytes = sum(math.prod(tensor.dims) * BITS[tensor.data_type] / 8 for tensor in model.graph.initializer)
     assert tensor_bytes < target.stat().st_size < 1.05 * tensor_bytes
-    assert tensor_bytes < export.stat().st_size * (chosen.bits + 2) / 32
+    assert tensor_bytes < source.stat().st_size * (chosen.bits + 2) / 32

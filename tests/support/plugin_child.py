@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import unittest.mock
 from collections.abc import Collection
@@ -14,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.api import Samples
+from bench.api.cell import Cell
+from bench.pipeline import operations
 from bench.plugins import catalog
+
+NUM_FEW = 16
+"""Samples of a verification that does not run the whole split."""
 
 
 def run(
@@ -80,12 +87,23 @@ def run_small(
             starts = range(0, num_samples, batch)
             parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
             for name in parts[0]:
-                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
+                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:NUM_FEW]
         for name, output in answers(session, task, cropped).items():
             saved[f"cropped/{name}"] = output
         num_params = session.num_params
     np.savez(target, **saved)
     return {"num_params": num_params}
+
+
+def verify_few(*, cell: str, **asked: Any) -> dict[str, Any]:
+    """As `operations.verify`, of the first samples of the split instead of all."""
+    task = catalog.task(Cell.from_path(cell).task)
+    whole = task.samples("test")
+    assert whole.targets is not None
+    inputs = {name: array[:NUM_FEW] for name, array in whole.inputs.items()}
+    first = Samples(inputs=inputs, targets=whole.targets[:NUM_FEW])
+    with unittest.mock.patch.object(task, "samples", return_value=first):
+        return operations.verify(cell=cell, **asked)
 
 
 def late_imports(*, runtime: str, provider: str, task: str, source: str) -> dict[str, Any]:
@@ -112,7 +130,13 @@ def opened(runtime: str, provider: str, task: str, source: str, artifact: str) -
     with unittest.mock.patch.object(the_task, "build", wraps=the_task.build) as build:
         session = plugin.open(Path(artifact), task=the_task, source=source, provider=provider, threads=1)
     assert build.called == builds, f"{runtime} says that it {'' if builds else 'does not'} build, and that is not so"
-    return session, dict(the_task.samples("test").inputs)
+    return session, inputs_of(task)
+
+
+@functools.cache
+def inputs_of(task: str) -> dict[str, np.ndarray]:
+    """The inputs of a task's test split, which one worker is asked for by many tests: nothing writes to them."""
+    return dict(catalog.task(task).samples("test").inputs)
 
 
 def taken(inputs: dict[str, np.ndarray], rows: range) -> dict[str, np.ndarray]:

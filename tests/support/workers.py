@@ -21,14 +21,19 @@ from bench.measure.process import Child, thread_environment
 from bench.measure.session import Worker
 from bench.pipeline import opening, operations, prepare, verify
 from bench.plugins import catalog
+from bench.records.lines import Quality
+from support import plugin_child
 
 LIMITS = Limits.of(step_s=600, memory_bytes=None)
 MOST_LIVING = 5
 """Workers that are kept at a time: each has a framework in memory."""
+SLOW_TO_START = ("tensorflow", "torch")
 ENDED = ("exit", "memory", "signal", "timeout")
 """Kinds of `ChildError` after which a worker is dead or of no more use."""
 
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
+OF_GRAPHS: Key = ("onnx", "graphs", ())
+"""All variants on ONNX graphs share a worker: the packages that rewrite these are small, and work beside each other."""
 
 
 class Workers:
@@ -63,7 +68,8 @@ class Workers:
         Raises:
             ChildError: as `Child.request`; its kind is `refused` where the variant refuses the artifact.
         """
-        key = _key(catalog.variant(variant).variant, "", {})
+        found = catalog.variant(variant).variant
+        key = OF_GRAPHS if "onnx" in found.formats else _key(found, "", {})
         return self._request(key, operations.transform, {"variant": variant, **arguments})
 
     def artifact_of(self, cell: Cell) -> Artifact:
@@ -79,14 +85,24 @@ class Workers:
             patch.setattr(prepare, "ask_once", self._ask_once)
             return prepare.artifact_of(cell, LIMITS)
 
-    def verify(self, cell: Cell, artifact: Artifact, reference: Path | None, *, save_outputs: Path) -> dict[str, Any]:
-        """As `verify.verify`.
+    def verify(
+        self,
+        cell: Cell,
+        artifact: Artifact,
+        reference: Path | None,
+        *,
+        save_outputs: Path,
+        few: bool = False,
+    ) -> Quality:
+        """As `verify.verify`, of the whole split or of its first samples, see `plugin_child.verify_few`.
 
         Raises:
             ChildError: the artifact does not run.
         """
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(opening, "worker", self._lend)
+            if few:
+                patch.setattr(operations, "verify", plugin_child.verify_few)
             return verify.verify(cell, artifact, reference, LIMITS, save_outputs=save_outputs)
 
     def _ask_once(
@@ -126,7 +142,8 @@ class Workers:
         child = self._living.pop(key, None)
         if child is None:
             if len(self._living) == MOST_LIVING:
-                self._living.pop(next(iter(self._living))).close()  # the one that was used longest ago
+                # The one that was used longest ago, and rather one that starts in no time.
+                self._living.pop(min(self._living, key=lambda key: key[0] in SLOW_TO_START)).close()
             tests = str(Path(__file__).parents[1])
             path = os.pathsep.join(filter(None, (tests, os.environ.get("PYTHONPATH"))))
             environment = {"PYTHONPATH": path, **thread_environment(1), **dict(key[2])}
