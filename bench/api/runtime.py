@@ -129,7 +129,7 @@ class Runtime(Plugin, abc.ABC):
         return False
 
     def check_provider(self, provider: str) -> None:
-        """Ensure that a provider is one of `providers`, with any of `options`; `open` calls it first.
+        """Ensure that a provider is one of `providers`, with any of `options`: asked before an artifact is opened.
 
         Raises:
             InputError: the runtime cannot use the provider here; the message names the nearest usable provider.

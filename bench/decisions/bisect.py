@@ -21,8 +21,6 @@ from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import CLOSE, EXACT
 from bench.records.lines import Failure
 
-SLOWER = 0.05
-"""How much slower the bad release is to be, as a share, by default."""
 MOST_ERROR = 0.05
 """Chance of a wrong answer at which no further release is measured."""
 MOST_STEPS = 30

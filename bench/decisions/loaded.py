@@ -24,11 +24,12 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
         A function from input arrays by name to output arrays by name.
 
     Raises:
-        InputError: the folder is not a saved pick, or its task is no longer here.
+        InputError: the folder is not a saved pick, its task is no longer here, or the runtime lacks the provider here.
     """
     recipe = deployment.read(folder)
     cell, task = recipe.cell, recipe.task()
     runtime = catalog.runtime(cell.runtime)
+    runtime.check_provider(cell.provider)
     runtime.import_packages()
     session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
     return Loaded(session, task)

@@ -33,7 +33,6 @@ LEAST_SHARE = 0.2  # of the information to be expected, where launches agree bet
 LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
 STATE, OWN, PLACE = "state", "own state", "place"
-KINDS = (STATE, OWN, JOLT, PLACE)
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
 MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step

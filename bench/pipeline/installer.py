@@ -1,4 +1,4 @@
-"""Makes Python environments: with uv, or with pip where uv is missing.
+"""Makes Python environments with uv.
 
 uv resolves in a second and shares files between environments by hard links. It reads no configuration of pip, so
 indexes, links and certificates that pip was given are handed on. Nothing is built: packages come as wheels.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,7 +45,7 @@ def folder() -> Path:
 
 
 def resolved(requirements: Sequence[str], constraints: Sequence[str], python: str) -> str:
-    """Which packages are to be installed: a lock file as `pylock.toml` has it, or lines of `name==version`.
+    """Which packages are to be installed: a lock file as `pylock.toml` has it.
 
     Args:
         requirements: as pip takes them.
@@ -57,30 +55,14 @@ def resolved(requirements: Sequence[str], constraints: Sequence[str], python: st
     Raises:
         ArtifactError: no versions fit, or an index cannot be reached; the message says which.
     """
-    uv = _uv()
     with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
         made = Path(name)  # away from the checkout, whose own settings of uv are not for this
         (made / "in.txt").write_text("\n".join(requirements))
         (made / "constraints.txt").write_text("\n".join(constraints))
-        if uv is None:
-            return _resolved_by_pip(made)
         told = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
         target = made / "pylock.toml"
-        _run([uv, "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
+        _run([_uv(), "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
         return target.read_text(encoding="utf-8")
-
-
-def _resolved_by_pip(made: Path) -> str:
-    """What `resolved` returns without uv, for the files of a folder: lines of `name==version`, or a wheel's place."""
-    told = ["install", "--dry-run", "--ignore-installed", "--quiet", "--only-binary", ":all:"]
-    _run([*PIP, *told, "--report", "report.json", "-r", "in.txt", "-c", "constraints.txt"], made)
-    lines = []
-    for one in json.loads((made / "report.json").read_bytes())["install"]:
-        name, version, place = one["metadata"]["name"], one["metadata"]["version"], one["download_info"]
-        hashes = place.get("archive_info", {}).get("hashes", {})  # builds of one version lie in one place in turn
-        wheel = f"{name} @ {place['url']}#sha256={hashes.get('sha256', '')}"
-        lines.append(wheel if one["is_direct"] else f"{name}=={version}")
-    return "\n".join(sorted(lines))
 
 
 def make(lock: str, target: Path, python: str) -> None:
@@ -89,26 +71,11 @@ def make(lock: str, target: Path, python: str) -> None:
     Raises:
         ArtifactError: a package cannot be installed; the message says which.
     """
-    uv = _uv()
-    if uv is None:
-        _run([python, "-I", "-m", "venv", "--without-pip", str(target)], target.parent)
-        installing = [
-            "--quiet",
-            "--python",
-            str(program(target)),
-            "install",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--",
-        ]
-        _run([*PIP, *installing, *lock.splitlines()], target.parent)
-        return
-    _run([uv, "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
+    _run([_uv(), "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
     pinned = target / "pylock.toml"
     pinned.write_text(lock, encoding="utf-8")
     told = ["--quiet", "--no-deps", "--link-mode", "hardlink", "--python", str(program(target))]
-    _run([uv, "pip", "install", *told, "-r", str(pinned)], target.parent)
+    _run([_uv(), "pip", "install", *told, "-r", str(pinned)], target.parent)
 
 
 def program(environment: Path) -> Path:
@@ -131,20 +98,25 @@ def check_size(lock: str, *, may_be_large: bool) -> None:
 
 def _sizes(lock: str) -> Mapping[str, int]:
     """Bytes to download of each package; a wheel on this machine takes none."""
-    if not lock.startswith("lock-version"):
-        return {}
-    packages = tomllib.loads(lock)["packages"]
+    packages = tomllib.loads(lock).get("packages", ())
     return {
         package["name"]: max((wheel.get("size", 0) for wheel in package.get("wheels", ()) if "url" in wheel), default=0)
         for package in packages
     }
 
 
-@functools.cache
-def _uv() -> str | None:
-    """The program uv: the one beside this interpreter, or that on the path."""
-    beside = Path(sys.executable).with_name("uv")
-    return str(beside) if beside.exists() else shutil.which("uv")
+def _uv() -> str:
+    """The path of the program uv.
+
+    Raises:
+        ArtifactError: the package uv is not installed, or lacks its program.
+    """
+    try:
+        from uv import find_uv_bin  # only here: no other command needs it
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError) as error:
+        raise ArtifactError("other versions are installed with uv, which is missing here; `pip install uv`") from error
 
 
 @functools.cache

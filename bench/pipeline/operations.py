@@ -328,7 +328,12 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
 
 
 def _how(cell: Cell) -> dict[str, Any]:
-    """The arguments of `Runtime.open` that a cell determines, besides the artifact and the task."""
+    """The arguments of `Runtime.open` that a cell determines, besides the artifact and the task.
+
+    Raises:
+        InputError: the runtime does not have the provider here.
+    """
+    catalog.runtime(cell.runtime).check_provider(cell.provider)
     return {"source": cell.source, "provider": cell.provider, "threads": cell.threads}
 
 

@@ -77,8 +77,6 @@ def test_effects_are_found_again() -> None:
     assert found.ratio == pytest.approx(RATIO, abs=0.01)
     assert found.noise == pytest.approx(NOISE, rel=0.01)
     assert found.size_bytes == pytest.approx(dict.fromkeys(RATIO, -100.0), rel=1e-3)
-    assert found.noise_of(("s", "f", "d")) == pytest.approx(7e-3, rel=0.01)
-    assert found.ratio_of(("s", "f", "d")) == pytest.approx(0.65, abs=0.01)
 
 
 def test_letters_that_were_tried_together_alone_are_not_told_apart() -> None:
@@ -128,7 +126,7 @@ def test_the_best_choice_is_that_of_all_choices(limit: float) -> None:
 def test_the_ladder_goes_from_little_noise_to_much() -> None:
     found = effects.fit(made(), [tried(choice) for choice in made().first()], tried(made().plain))
     steps = assignment.ladder(made(), found, found.ratio)
-    noises = [found.noise_of(choice) for choice in steps]
+    noises = [sum(found.noise.get(key, 0.0) for key in enumerate(choice)) for choice in steps]
     assert noises == sorted(noises)
     assert steps[-1] == ("s", "s", "d")
     assert made().plain not in steps
@@ -152,7 +150,6 @@ def test_noise_of_the_base_is_no_letters() -> None:
     base = tried(made().plain, noise=1e-4)
     found = effects.fit(made(), [tried(choice, noise=1e-4 + _noise(choice)) for choice in made().first()], base)
     assert found.noise == pytest.approx(NOISE, rel=1e-3)
-    assert found.noise_of(("s", "f", "f")) == pytest.approx(1e-4 + NOISE[0, "s"], rel=1e-3)
 
 
 def _noise(choice: Choice) -> float:
@@ -190,8 +187,6 @@ def test_letters_without_noise_are_chosen_by_their_costs_together() -> None:
     """As of a model that has options of its runtime alone: the best two of them are tried together."""
     four = design(BASE, None, (), ("a", "b", "c", "d"))
     costs = {(0, "+"): -0.2, (1, "+"): -0.1, (2, "+"): 0.3, (3, "+"): 0.2}
-    found = effects.Effects(
-        ratio=costs, noise={}, noise_of_base=0.0, size_bytes={}, memory_bytes={}, told=frozenset(costs)
-    )
+    found = effects.Effects(ratio=costs, noise={}, size_bytes={}, memory_bytes={}, told=frozenset(costs))
     assert assignment.ladder(four, found, costs) == [("+", "+", "-", "-")]
     assert assignment.ladder(four, found, dict.fromkeys(costs, 0.1)) == []

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import ArtifactError
 from bench.graphs.file.digest import canonical_digest, operator_counts
-from bench.graphs.weights.parameters import num_params
+from bench.graphs.weights.counted import of_onnx
 
 Change = Callable[[onnx.ModelProto], None]
 
@@ -353,7 +353,7 @@ def test_unreadable_file(content: bytes, tmp_path: Path) -> None:
 def test_num_params(tmp_path: Path) -> None:
     onnx.save(make_model(), tmp_path / "model.onnx")
     # w and b; neither the axes nor single numbers of a formula, the epsilon and the constant [2.0].
-    assert num_params(tmp_path / "model.onnx") == 12 + 4
+    assert of_onnx(tmp_path / "model.onnx").num_params == 12 + 4
 
 
 def test_operators_are_counted_inside_subgraphs_too(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.costs.profile import profile
 from bench.graphs.file.lazy import read
-from bench.graphs.weights.parameters import num_params
+from bench.graphs.weights.counted import of_onnx
 from bench.graphs.weights.report import weight_report
 
 INT8, INT32 = np.int8, np.int32
@@ -48,7 +48,7 @@ def quantized(folder: Path) -> Path:
 
 
 def test_quantized_weights_and_biases_count_and_what_quantization_adds_does_not(tmp_path: Path) -> None:
-    assert num_params(quantized(tmp_path)) == 8 * 2 + 2
+    assert of_onnx(quantized(tmp_path)).num_params == 8 * 2 + 2
 
 
 @pytest.mark.parametrize("reads_product", [False, True])
@@ -69,10 +69,12 @@ def test_smaller_numbers_behind_scales_do_not_count_unless_something_else_reads_
     graph = helper.make_graph(nodes, "scales", [x], [y], tensors)
     path = tmp_path / "scales.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
-    assert num_params(path) == 16 + 2 * reads_product
+    assert of_onnx(path).num_params == 16 + 2 * reads_product
 
 
-@pytest.mark.parametrize("count", [lambda path: profile(path, observe=False).num_params, num_params])
+@pytest.mark.parametrize(
+    "count", [lambda path: profile(path, observe=False).num_params, lambda path: of_onnx(path).num_params]
+)
 def test_all_places_count_alike(count: object, tmp_path: Path) -> None:
     path = quantized(tmp_path)
     assert callable(count)
@@ -85,7 +87,7 @@ def test_a_stored_tensor_that_the_model_gives_as_an_output_counts(tmp_path: Path
     model = onnx.load(path)
     model.graph.output.append(helper.make_tensor_value_info("unread", TensorProto.FLOAT, [5]))
     onnx.save(model, path)
-    assert num_params(path) == profile(path, observe=False).num_params == 8 * 2 + 2 + 5
+    assert of_onnx(path).num_params == profile(path, observe=False).num_params == 8 * 2 + 2 + 5
 
 
 def counted(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], folder: Path, outputs: str = "y") -> int:
@@ -93,7 +95,7 @@ def counted(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], folder:
     stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "graph", [x], results, stored)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), folder / "counted.onnx")
-    return num_params(folder / "counted.onnx")
+    return of_onnx(folder / "counted.onnx").num_params
 
 
 def test_statistics_of_a_normalization_are_no_parameters(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from bench.api.loading import load_module
 from bench.graphs.costs.profile import Profile, profile
-from bench.graphs.weights.parameters import num_params
+from bench.graphs.weights.counted import of_onnx
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"
@@ -74,7 +74,7 @@ def test_generated_weights_are_as_good_as_stored_ones(tmp_path: Path) -> None:
     onnx.save(with_weights(onnx.load(source)), stored)
     light, full = profile(source), profile(stored)
 
-    assert full.num_params == light.num_params == num_params(stored)
+    assert full.num_params == light.num_params == of_onnx(stored).num_params
     assert full.macs == light.macs
     assert full.weight_bytes == pytest.approx(light.weight_bytes, rel=0.001)  # without the shapes of what is made
     assert any("ConstantOfShape" in note for note in light.notes)

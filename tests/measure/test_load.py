@@ -333,8 +333,9 @@ def test_records_are_written_and_read_whole(tmp_path: Path) -> None:
     assert wire.ANSWER.itemsize == wire.ANSWER_STRUCT.size
     requests, _ = wire.make(tmp_path)
     with wire.opened(requests, blocking=False) as queue:
-        for number in range(wire.MOST_WAITING - 1):
+        most = wire.PIPE_BYTES // wire.REQUEST.size
+        for number in range(most - 1):
             os.write(queue, wire.REQUEST.pack(number, 0))
-        assert wire.drop_waiting(queue) == wire.MOST_WAITING - 1
+        assert wire.drop_waiting(queue) == most - 1
         wire.stop(queue, 2)
         assert wire.drop_waiting(queue) == 2

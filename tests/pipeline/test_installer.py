@@ -1,9 +1,11 @@
-"""The installers of environments: uv and pip, what they are told, and what they answer."""
+"""The installer of environments: what uv is told, and what it answers."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -108,28 +110,44 @@ def test_a_download_of_gigabytes_is_asked_for() -> None:
     installer.check_size('lock-version = "1.0"\n' + wheel.format("small", 10), may_be_large=False)
 
 
-def test_pip_resolves_where_uv_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def write_wheel(folder: Path, name: str, version: str, needs: str = "") -> Path:
+    """A wheel with one module, which tells the version."""
+    facts, place = f"{name}-{version}.dist-info", folder / f"{name}-{version}-py3-none-any.whl"
+    files = {
+        f"{name}.py": f"VERSION = {version!r}\n",
+        f"{facts}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+        f"{facts}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    files[f"{facts}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{facts}/RECORD"])
+    with zipfile.ZipFile(place, "w") as wheel:
+        for path, content in files.items():
+            wheel.writestr(path, content)
+    return place
+
+
+def test_packages_are_resolved_and_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To all packages with their versions; a wheel on disk with its digest, for its content may change in place."""
-    links = tmp_path / "links"
-    links.mkdir()
-    for name, version, needs in (
-        ("demo", "1.0", "Requires-Dist: helper\n"),
-        ("helper", "1.0", ""),
-        ("helper", "2.0", ""),
-    ):
-        facts, place = f"{name}-{version}.dist-info", links / f"{name}-{version}-py3-none-any.whl"
-        with zipfile.ZipFile(place, "w") as wheel:
-            wheel.writestr(f"{name}.py", "BUILD = 1\n")
-            wheel.writestr(f"{facts}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
-            wheel.writestr(f"{facts}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr(f"{facts}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(links))
-    monkeypatch.setenv("PIP_CONSTRAINT", "")
-    monkeypatch.setattr(installer, "_uv", lambda: None)
-    demo = asked.packages(str(links / "demo-1.0-py3-none-any.whl"))
-    lock = installer.resolved([*demo.requirements.values()], ["helper==1.0"], sys.executable)
-    assert lock.splitlines() == [*demo.requirements.values(), "helper==1.0"]
-    assert installer.resolved(["helper"], [], sys.executable) == "helper==2.0"
-    with pytest.raises(ArtifactError, match="No matching distribution found for helper==3"):
+    demo = write_wheel(tmp_path, "demo", "1.0", "Requires-Dist: helper\n")
+    for version in ("1.0", "2.0"):
+        write_wheel(tmp_path, "helper", version)
+    monkeypatch.setattr(
+        installer, "_settings", lambda: {installer.NO_INDEX: "1", "UV_FIND_LINKS": str(tmp_path), "UV_OFFLINE": "1"}
+    )
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    wanted = [*asked.packages(str(demo)).requirements.values()]
+    lock = installer.resolved(wanted, ["helper==1.0"], sys.executable)
+    assert {one["name"]: one["version"] for one in tomllib.loads(lock)["packages"]} == {"demo": "1.0", "helper": "1.0"}
+    assert hashlib.sha256(demo.read_bytes()).hexdigest() in lock
+    (newest,) = tomllib.loads(installer.resolved(["helper"], [], sys.executable))["packages"]
+    assert newest["version"] == "2.0"
+    with pytest.raises(ArtifactError, match="helper==3"):
         installer.resolved(["helper==3"], [], sys.executable)
+    installer.make(lock, tmp_path / "made", sys.executable)
+    command = [str(installer.program(tmp_path / "made")), "-I", "-c", "import demo, helper; print(helper.VERSION)"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0\n"
+
+
+def test_a_missing_uv_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    with pytest.raises(ArtifactError, match=r"uv, which is missing here; `pip install uv`"):
+        installer.resolved(["demo"], [], sys.executable)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bench.api.arrays import save_arrays
+from bench.api.errors import InputError
 from bench.measure.process import ask_once
 from bench.pipeline import operations
 from bench.plugins import catalog
@@ -55,3 +58,23 @@ def test_imports_what_builds_the_model_only_where_the_runtime_builds_it(
     )
     assert found["import_ns"] > 0
     assert (plugin_folder / "models/own/imported").exists() == is_imported
+
+
+@pytest.mark.parametrize(
+    ("request_", "more"),
+    [
+        (operations.open_session, {}),
+        (operations.run_split, {"save_outputs": "made.npz"}),
+        (operations.profile_nodes, {"num_runs": 1}),
+    ],
+)
+def test_nothing_is_opened_on_a_provider_that_is_not_there(
+    request_: Callable[..., object], more: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "toy.null").write_text('{"rounds": 1, "scale": 2.0}')
+    inputs = tmp_path / "inputs.npz"
+    save_arrays(inputs, catalog.task("toy").samples("test").inputs)
+    with pytest.raises(InputError, match="null has no provider 'gpu' here"):
+        request_(
+            cell="toy/null/native/raw/null/gpu/b1t1", artifact=str(tmp_path / "toy.null"), inputs=str(inputs), **more
+        )

@@ -43,6 +43,7 @@ class Demo(NullRuntime):
         return session
 """
 CELL = "toy/null/native/raw/demo/cpu/b1t1"
+LOCK = 'lock-version = "1.0"'
 
 
 @pytest.fixture(autouse=True)
@@ -180,7 +181,7 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "demo.py").write_text("SCALE = 1.0\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "here"))  # the package as it is installed for this command
-    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", lambda _, target, __: environment_with(target, "3.0", scale=1.5))
     cell, limits = Cell.from_path(CELL), Limits.of(step_s=60, memory_bytes=2**31)
     artifact = prepare.artifact_of(cell, limits)
@@ -309,7 +310,7 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
         made.append(target)
         environment_with(target, "3.0")
 
-    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
     wanted = asked.packages("demo==3.0")
     names = [environments.declare("runtimes", plugin, ["demo"], wanted) for plugin in ("one", "other")]
@@ -349,7 +350,7 @@ def test_a_damaged_entry_of_the_cache_is_made_again(
         (target / "bin").mkdir(parents=True)
         (target / "bin" / "python").symlink_to(sys.executable)
 
-    monkeypatch.setattr(installer, "resolved", lambda *_: "demo==3.0")
+    monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
     name = environments.declare("runtimes", "demo", ["demo"], asked.packages("demo==3.0"))
     environments.of("runtimes", name)
@@ -407,7 +408,7 @@ def test_an_environment_is_made_for_the_versions_that_are_here_now(
 
     def resolved(wanted: object, constraints: list[str], python: str) -> str:
         beside.append(constraints)
-        return "\n".join(constraints)
+        return f"# {constraints}"
 
     def make(lock: str, target: Path, python: str) -> None:
         environment_with(target, "3.0")

@@ -69,7 +69,6 @@ class Effects:
     Attributes:
         ratio: to the latency, as a share of the base's.
         noise: to the power of the noise.
-        noise_of_base: of the base itself, over the power of the outputs.
         size_bytes: to the size, in bytes.
         memory_bytes: to the peak resident set, in bytes.
         told: the letters whose own effects the proposals tell apart; of letters that were tried together alone, only
@@ -78,18 +77,9 @@ class Effects:
 
     ratio: Mapping[Key, float]
     noise: Mapping[Key, float]
-    noise_of_base: float
     size_bytes: Mapping[Key, float]
     memory_bytes: Mapping[Key, float]
     told: frozenset[Key]
-
-    def noise_of(self, choice: Choice) -> float:
-        """The expected noise of a choice."""
-        return self.noise_of_base + sum(self.noise.get((group, letter), 0.0) for group, letter in enumerate(choice))
-
-    def ratio_of(self, choice: Choice) -> float:
-        """The expected latency of a choice over that of the base."""
-        return 1.0 + sum(self.ratio.get((group, letter), 0.0) for group, letter in enumerate(choice))
 
 
 def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
@@ -129,7 +119,6 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
     return Effects(
         ratio=latency,
         noise=noise,
-        noise_of_base=base.noise,
         size_bytes=size,
         memory_bytes=memory,
         told=frozenset(key for key in seen if own_K[column[key]]),

@@ -31,7 +31,6 @@ class Part:
         cost: in the unit of `Split.unit`.
         inputs: names of the part's inputs: inputs of the model, and outputs of earlier parts.
         outputs: names of the part's outputs: inputs of later parts, and outputs of the model.
-        passed_bytes: size of all outputs; None if the size of an output is not known.
     """
 
     file: str
@@ -39,7 +38,6 @@ class Part:
     cost: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    passed_bytes: int | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +80,6 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
         model = cutter.part(inputs, outputs)
         file = f"part_{number:0{digits}}.onnx"
         save(model, stored, folder / file)
-        known = [sizes.get(name) for name in outputs]
         parts.append(
             Part(
                 file=file,
@@ -90,7 +87,6 @@ def split(stored: Stored, profile: Profile, folder: Path, num_parts: int) -> Spl
                 cost=sum(costs[start:end]),
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                passed_bytes=None if None in known else sum(size or 0 for size in known),
             )
         )
     return Split(parts=tuple(parts), unit=unit, cost=sum(costs))

@@ -23,7 +23,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from bench.graphs.deferred import onnx
 from bench.graphs.file import lazy
@@ -221,16 +220,6 @@ def _may_be_learned(value: Value) -> bool:
 def is_learned_type(dtype: int) -> bool:
     """Whether elements of the type may be parameters: floats, and integers of 16 bits or fewer."""
     return is_floating(dtype) or (type_name(dtype).startswith(("int", "uint")) and bits(dtype) <= 16)
-
-
-def num_params(path: Path) -> int:
-    """Number of parameters of an ONNX file, by the rule of this module; its weights are not loaded.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    nodes = list(stored_nodes(lazy.read(path)))
-    return sum(learned(nodes).values())
 
 
 def stored_nodes(stored: lazy.Stored) -> Iterator[Node]:

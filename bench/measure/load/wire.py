@@ -37,7 +37,6 @@ FIRST_TOKEN = 0
 ANSWER_STRUCT = struct.Struct("<qqqii")
 PIPE_BYTES = 1 << 20
 """Room for the requests that wait: 65,536 of them."""
-MOST_WAITING = PIPE_BYTES // REQUEST.size
 READ_BYTES = 1 << 16
 
 

@@ -18,7 +18,6 @@ class ExecuTorch(Runtime):
     imports = ("executorch.runtime", "torch")
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import executorch.runtime
         from executorch.extension.pybindings import portable_lib
 

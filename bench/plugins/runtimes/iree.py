@@ -16,7 +16,6 @@ class Iree(Runtime):
     formats = ("vmfb",)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import iree.runtime
 
         # IREE reads its options once, before the first device is made.

@@ -20,7 +20,6 @@ class LightGbm(Runtime):
     default_for = ("lightgbm",)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         booster = boosters.open_lightgbm(artifact)
         output = task.outputs[0].name
 

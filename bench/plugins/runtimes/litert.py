@@ -45,7 +45,6 @@ class LiteRt(Runtime):
         return CODE.format(threads=threads)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         from ai_edge_litert.interpreter import Interpreter
 
         if task.request is not None:

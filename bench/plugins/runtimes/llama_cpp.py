@@ -17,7 +17,6 @@ class LlamaCpp(Runtime):
     scores = False
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         from bench.plugins.engines.llama_cpp import LlamaGenerator
 
         assert task.request is not None, "it only generates"

@@ -28,7 +28,6 @@ class Mnn(Runtime):
     options = {WINOGRAD: "convolutions by Winograd's method with large tiles, which round more"}
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import MNN.expr
         import MNN.nn
 

@@ -67,7 +67,6 @@ class Ncnn(Runtime):
     formats = ("ncnn",)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import ncnn
 
         network = ncnn.Net()

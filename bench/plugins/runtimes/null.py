@@ -36,7 +36,6 @@ class NullRuntime(Runtime):
     default_for = ("null",)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         try:
             fields = json.loads(artifact.read_text())
             return NullSession(rounds=int(fields["rounds"]), scale=float(fields["scale"]), name=task.inputs[0].name)

@@ -108,7 +108,6 @@ class OnnxRuntimeGenai(Runtime):
         return ENVIRONMENT
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import onnxruntime_genai
 
         onnxruntime_genai.disable_telemetry_events()

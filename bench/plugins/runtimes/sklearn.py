@@ -54,7 +54,6 @@ class Sklearn(Runtime):
         return True
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         import joblib
 
         # Estimators that were fitted to tables with named columns warn at each call that an array has no names.

@@ -51,6 +51,10 @@ class OrtRuntime(Runtime):
     def providers(self) -> tuple[str, ...]:
         return tuple(ort_providers.usable())
 
+    def check_provider(self, provider: str) -> None:
+        if provider != ort_providers.CPU.name:  # looking for other providers takes time
+            super().check_provider(provider)
+
     def packages(self, provider: str) -> tuple[str, ...]:
         plugins = () if placed.split(provider)[0] == ort_providers.CPU.name else ort_providers.plugin_packages()
         return (*self.requires, *plugins)
@@ -81,7 +85,6 @@ class OrtRuntime(Runtime):
         name, options = placed.split(provider)
         if provider == ort_providers.CPU.name:
             return ort_providers.CPU, ()  # looking for other providers takes time, and opening is timed
-        self.check_provider(provider)
         return ort_providers.usable()[name], options
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:

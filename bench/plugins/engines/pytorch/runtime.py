@@ -75,7 +75,6 @@ class TorchRuntime(Runtime):
         return not torch_script.is_script(artifact)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         # Feeds may be read-only, and no model here writes to its inputs.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         torch.set_num_threads(threads)

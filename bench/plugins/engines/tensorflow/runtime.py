@@ -34,7 +34,6 @@ class TfRuntime(Runtime):
         return True
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.check_provider(provider)
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         model = task.build(source, artifact) if task.request is None else task.build_step(source, artifact)

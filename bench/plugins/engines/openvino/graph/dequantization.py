@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.plugins.engines.openvino.graph.operation import Operation, Port
+from bench.plugins.engines.openvino.graph.onnx_graph import Port
+from bench.plugins.engines.openvino.graph.operation import Operation
 from bench.plugins.engines.openvino.ir import QUANTIZED
 
 

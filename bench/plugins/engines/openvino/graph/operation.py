@@ -1,16 +1,13 @@
-"""An operation of an OpenVINO model and the ONNX graph that is written, as the rules of translation receive them."""
+"""An operation of an OpenVINO model, as the rules of translation receive it."""
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.operators import Rules
-
-Port: TypeAlias = Any
-"""An `openvino.Output`: an output of an operation."""
+from bench.plugins.engines.openvino.graph.onnx_graph import Graph, Port
 
 
 class UntranslatableError(Exception):
@@ -20,70 +17,6 @@ class UntranslatableError(Exception):
 RULES: Rules[Callable[[Operation], None]] = Rules()
 """Rules by the types of operations, in the empty domain."""
 rule = RULES.rule
-
-
-class Graph(abc.ABC):
-    """An ONNX graph that is being written.
-
-    Attributes:
-        nodes: in order.
-    """
-
-    nodes: list[onnx.NodeProto]
-
-    @abc.abstractmethod
-    def value(self, port: Port) -> str:
-        """The name in ONNX of an output of an operation; a constant is written when its name is first asked for."""
-
-    @abc.abstractmethod
-    def made(self, port: Port) -> str:
-        """Give an output of an operation a name in ONNX."""
-
-    @abc.abstractmethod
-    def bind(self, port: Port, name: str) -> None:
-        """Let an output of an operation have the name of another value."""
-
-    @abc.abstractmethod
-    def unique(self, name: str) -> str:
-        """A name that nothing has."""
-
-    @abc.abstractmethod
-    def dtype(self, port: Port) -> int:
-        """The element type as a number of `onnx.TensorProto.DataType`."""
-
-    @abc.abstractmethod
-    def state(self, port: Port) -> None:
-        """Write down the type of an output, for readers who cannot infer it."""
-
-    @abc.abstractmethod
-    def constant(self, name: str, array: np.ndarray) -> str:
-        """Write a constant and return its name."""
-
-    @abc.abstractmethod
-    def shaped(self, port: Port, dims: Sequence[int]) -> str | None:
-        """The name of a constant in another shape; None for a value that is no constant."""
-
-    @abc.abstractmethod
-    def typed(self, port: Port) -> onnx.ValueInfoProto:
-        """The type of an output of an operation, under its name in ONNX."""
-
-    @abc.abstractmethod
-    def inner(self) -> Graph:
-        """A graph that reads the values of this one: that of a body of an operation."""
-
-    @abc.abstractmethod
-    def add(self, model: Any) -> None:
-        """Add the operations of a model; its inputs get names unless they are bound."""
-
-    @abc.abstractmethod
-    def ended(self, result: Any) -> onnx.ValueInfoProto:
-        """The type of the value that becomes an output of the graph for a Result of the model."""
-
-    @abc.abstractmethod
-    def proto(
-        self, name: str, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
-    ) -> onnx.GraphProto:
-        """The graph with these inputs and outputs, without constants."""
 
 
 class Operation:

@@ -10,40 +10,21 @@ Source: https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from bench.api.errors import InputError
-from bench.graphs.deferred import np, onnx
-from bench.graphs.file.dtypes import bits
+from bench.graphs.deferred import onnx
 from bench.graphs.operators import OPENVINO
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.graph import dequantization
-from bench.plugins.engines.openvino.graph.operation import Graph, Operation, Port, UntranslatableError
+from bench.plugins.engines.openvino.graph.onnx_graph import WEIGHTS, Constants, Graph, is_folded
+from bench.plugins.engines.openvino.graph.operation import Operation, UntranslatableError
 from bench.plugins.engines.openvino.graph.rules import RULES
 
 OPSET, IR_VERSION = 24, 11
-WEIGHTS = "weights.bin"
-"""Name of the file beside the ONNX file that holds the larger constants."""
-INLINE_BYTES = 4096
-DTYPES = {
-    "boolean": "BOOL",
-    "bf16": "BFLOAT16",
-    "f16": "FLOAT16",
-    "f32": "FLOAT",
-    "f64": "DOUBLE",
-    "f4e2m1": "FLOAT4E2M1",
-    "f8e4m3": "FLOAT8E4M3FN",
-    "f8e5m2": "FLOAT8E5M2",
-    "f8e8m0": "FLOAT8E8M0",
-    "string": "STRING",
-    **{f"{kind}{size}": f"{name}{size}" for kind, name in (("i", "INT"), ("u", "UINT")) for size in (2, 4, 8, 16, 32)},
-    "i64": "INT64",
-    "u64": "UINT64",
-}
-"""Names of ONNX's element types by those of OpenVINO."""
 
 
 def write(model: Any, target: Path) -> list[str]:
@@ -60,7 +41,7 @@ def write(model: Any, target: Path) -> list[str]:
     """
     with target.with_name(WEIGHTS).open("wb") as file:
         constants = Constants(file)
-        graph = Writer(constants)
+        graph = Graph(constants, add)
         graph.add(model)
         outputs = [graph.ended(result) for result in model.get_results()]
     inputs = [graph.typed(node.output(0)) for node in model.get_parameters()]
@@ -73,235 +54,30 @@ def write(model: Any, target: Path) -> list[str]:
     return constants.notes()
 
 
-class Constants:
-    """The constants of a model and of its subgraphs, as tensors of one ONNX graph.
-
-    Attributes:
-        tensors: those that were asked for.
-        taken: names of tensors and values of the ONNX file.
-        node_names: names of its nodes.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.tensors: list[onnx.TensorProto] = []
-        self.taken: set[str] = set()
-        self.node_names: set[str] = set()
-        self._file = file
-        self._widened: dict[str, str] = {}
-
-    def unique(self, name: str, taken: set[str] | None = None) -> str:
-        """The name, or the name and a number if it is taken among values, or among the names of `taken`."""
-        taken = self.taken if taken is None else taken
-        found, number = name, 0
-        while found in taken:
-            number += 1
-            found = f"{name}_{number}"
-        taken.add(found)
-        return found
-
-    def put(self, name: str, dtype: int, dims: Sequence[int], content: bytes) -> str:
-        """Add a tensor and return its name."""
-        tensor = onnx.TensorProto(name=self.unique(name), data_type=dtype, dims=dims)
-        if len(content) <= INLINE_BYTES:
-            tensor.raw_data = content
-        else:
-            tensor.data_location = onnx.TensorProto.EXTERNAL
-            place = {"location": WEIGHTS, "offset": self._file.tell(), "length": self._file.write(content)}
-            for key, value in place.items():
-                tensor.external_data.add(key=key, value=str(value))
-        self.tensors.append(tensor)
-        return tensor.name
-
-    def widened(self, name: str, before: str, after: str) -> None:
-        """Note that a weight is stored in one type and computed with in another."""
-        self._widened[name] = f"{before}, and counted as {after}"
-
-    def notes(self) -> list[str]:
-        kinds = sorted(set(self._widened.values()))
-        counts = [sum(kind == each for each in self._widened.values()) for kind in kinds]
-        return [
-            f"weights that are stored as {kind}, to which OpenVINO converts them when it loads the model: {count}"
-            for kind, count in zip(kinds, counts, strict=True)
-        ]
+def add(graph: Graph, model: Any) -> None:
+    """Add the operations of a model to a graph; its inputs get names unless they are bound."""
+    weights = dequantization.find(model)
+    absorbed = {name for weight in weights.values() for name in weight.absorbed}
+    for node in model.get_ordered_ops():
+        kind, name = node.get_type_name(), node.get_name()
+        if kind == "Parameter":
+            if not graph.is_named(node.output(0)):
+                graph.made(node.output(0))
+        elif name in weights:
+            _put(Operation(graph, node), functools.partial(dequantization.translate, weight=weights[name]))
+        elif kind not in ("Constant", "Result") and name not in absorbed and not is_folded(node):
+            _put(Operation(graph, node), RULES.get(("", kind), _untranslated))
 
 
-class Writer(Graph):
-    """An ONNX graph that is being written, of a model or of the body of an operation.
-
-    Attributes:
-        nodes: in order.
-        stated: types of the outputs of operations that ONNX does not have.
-    """
-
-    def __init__(self, constants: Constants, outer: Writer | None = None) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.stated: list[onnx.ValueInfoProto] = []
-        self._bodies: list[Writer] = []
-        self._constants = constants
-        self._outputs: set[str] = set()
-        self._names: dict[tuple[str, int], str] = {} if outer is None else outer._names
-        if outer is not None:
-            outer._bodies.append(self)
-
-    def inner(self) -> Writer:
-        return Writer(self._constants, self)
-
-    def proto(
-        self, name: str, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
-    ) -> onnx.GraphProto:
-        return onnx.helper.make_graph(self.nodes, name, inputs, outputs, value_info=self.stated)
-
-    def all_nodes(self) -> list[onnx.NodeProto]:
-        return [*self.nodes, *(node for body in self._bodies for node in body.all_nodes())]
-
-    def unique(self, name: str) -> str:
-        return self._constants.unique(name)
-
-    def bind(self, port: Port, name: str) -> None:
-        self._names[_key(port)] = name
-
-    def add(self, model: Any) -> None:
-        """Add the operations of a model; its inputs get names unless they are bound."""
-        weights = dequantization.find(model)
-        absorbed = {name for weight in weights.values() for name in weight.absorbed}
-        for node in model.get_ordered_ops():
-            kind, name = node.get_type_name(), node.get_name()
-            if kind == "Parameter":
-                if _key(node.output(0)) not in self._names:
-                    self.made(node.output(0))
-            elif name in weights:
-                weight = weights[name]
-                self._put(Operation(self, node), lambda op, weight=weight: dequantization.translate(op, weight))
-            elif kind not in ("Constant", "Result") and name not in absorbed and not _is_folded(node):
-                rule = RULES.get(("", kind))
-                self._put(Operation(self, node), rule or _untranslated)
-
-    def _put(self, op: Operation, rule: Any) -> None:
-        """Add the nodes that a rule makes of an operation; where the rule cannot, a node of OpenVINO's domain."""
-        bodies = len(self._bodies)
-        try:
-            rule(op)
-        except UntranslatableError:
-            del op.nodes[:], self._bodies[bodies:]
-            _untranslated(op)
-        for made in op.nodes:
-            made.name = self._constants.unique(made.name, self._constants.node_names)
-        self.nodes += op.nodes
-
-    def state(self, port: Port) -> None:
-        self.stated.append(self.typed(port))
-
-    def typed(self, port: Port) -> onnx.ValueInfoProto:
-        """The type of an output of an operation, under its name in ONNX."""
-        shape = port.get_partial_shape()
-        sizes = None
-        if shape.rank.is_static:
-            sizes = [dim.get_length() if dim.is_static else None for dim in shape]
-        return onnx.helper.make_tensor_value_info(self.value(port), self.dtype(port), sizes)
-
-    def ended(self, result: Any) -> onnx.ValueInfoProto:
-        port = result.input(0).get_source_output()
-        name = self.value(port)
-        if name in self._outputs or not any(name in node.output for node in self.nodes):
-            name = self.unique(min(result.output(0).get_names(), default=f"{name}_output"))
-            self.nodes.append(onnx.helper.make_node("Identity", [self.value(port)], [name], name=name))
-        self._outputs.add(name)
-        typed = self.typed(port)
-        typed.name = name
-        return typed
-
-    def dtype(self, port: Port) -> int:
-        kind = port.get_element_type().to_string()
-        name = "UNDEFINED" if kind == "dynamic" else DTYPES.get(kind)
-        known: Sequence[str] = onnx.TensorProto.DataType.keys()
-        if name is None or name not in known:
-            raise InputError(f"it holds elements of type {kind}, which ONNX does not have")
-        return int(onnx.TensorProto.DataType.Value(name))
-
-    def made(self, port: Port) -> str:
-        node = port.get_node()
-        own = node.get_friendly_name()
-        if node.get_output_size() > 1:
-            own = f"{own}.{port.get_index()}"
-        name = self.unique(min(port.get_names(), default=own))
-        self.bind(port, name)
-        return name
-
-    def value(self, port: Port) -> str:
-        key = _key(port)
-        if key not in self._names:
-            node = port.get_node()
-            if node.get_type_name() == "Convert":  # of a constant: OpenVINO computes it when it loads the model
-                self._names[key] = self._converted(node)
-            else:
-                assert node.get_type_name() == "Constant", node
-                if port.get_element_type().to_string() == "string":
-                    raise InputError(
-                        f"constant {own_name(node)!r} holds strings; only constants of numbers can be read"
-                    )
-                content = node.data.tobytes()[: node.get_byte_size()]
-                self._names[key] = self._constants.put(own_name(node), self.dtype(port), node.shape, content)
-        return self._names[key]
-
-    def _converted(self, node: Any) -> str:
-        constant = node.input_value(0).get_node()
-        before, after = (port.get_element_type().to_string() for port in (node.input_value(0), node.output(0)))
-        stored, wanted = (self.dtype(port) for port in (node.input_value(0), node.output(0)))
-        array = constant.data.view(onnx.helper.tensor_dtype_to_np_dtype(stored))
-        content = array.astype(onnx.helper.tensor_dtype_to_np_dtype(wanted)).tobytes()
-        name = self._constants.put(own_name(node), wanted, constant.shape, content)
-        if constant.shape:
-            self._constants.widened(name, before, after)
-        return name
-
-    def shaped(self, port: Port, dims: Sequence[int]) -> str | None:
-        node = port.get_node()
-        if not (node.get_type_name() == "Constant" or _is_folded(node)):
-            return None
-        name = self.value(port)
-        tensor = next(tensor for tensor in self._constants.tensors if tensor.name == name)
-        if list(tensor.dims) == list(dims):
-            return name
-        if math.prod(node.shape) == 1:
-            content = _repeated(tensor.raw_data, math.prod(dims), bits(tensor.data_type))
-            return self._constants.put(f"{name}_{'x'.join(map(str, dims))}", tensor.data_type, dims, content)
-        assert math.prod(dims) == math.prod(node.shape)
-        copy = onnx.TensorProto()
-        copy.CopyFrom(tensor)
-        copy.name = self.unique(f"{name}_{'x'.join(map(str, dims))}")
-        del copy.dims[:]
-        copy.dims.extend(dims)
-        self._constants.tensors.append(copy)
-        return copy.name
-
-    def constant(self, name: str, array: np.ndarray) -> str:
-        dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        return self._constants.put(name, dtype, array.shape, array.tobytes())
-
-
-def _repeated(content: bytes, times: int, width: int) -> bytes:
-    """The bytes of a tensor that holds one element, of `width` bits, so many times."""
-    if width >= 8:
-        return content * times
-    element = content[0] & (1 << width) - 1
-    byte = sum(element << shift for shift in range(0, 8, width))
-    return bytes([byte]) * -(-times * width // 8)
-
-
-def own_name(node: Any) -> str:
-    """The name of a constant: that of its tensor, or of the operation."""
-    return str(min(node.output(0).get_names(), default=node.get_friendly_name()))
-
-
-def _key(port: Port) -> tuple[str, int]:
-    return port.get_node().get_name(), port.get_index()
-
-
-def _is_folded(node: Any) -> bool:
-    """Whether an operation converts a constant from one floating-point type to another."""
-    if node.get_type_name() != "Convert" or node.input_value(0).get_node().get_type_name() != "Constant":
-        return False
-    return bool(node.get_element_type().is_real() and node.input_value(0).get_element_type().is_real())
+def _put(op: Operation, rule: Callable[[Operation], None]) -> None:
+    """Add the nodes that a rule makes of an operation; where the rule cannot, a node of OpenVINO's domain."""
+    bodies = len(op.graph.bodies)
+    try:
+        rule(op)
+    except UntranslatableError:
+        del op.nodes[:], op.graph.bodies[bodies:]
+        _untranslated(op)
+    op.graph.extend(op.nodes)
 
 
 def _untranslated(op: Operation) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bench.graphs.deferred import np, onnx
-from bench.plugins.engines.openvino.graph.operation import Graph, Operation, Port, UntranslatableError, rule
+from bench.plugins.engines.openvino.graph.onnx_graph import Graph, Port
+from bench.plugins.engines.openvino.graph.operation import Operation, UntranslatableError, rule
 
 
 @rule("If")
