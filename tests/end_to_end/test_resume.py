@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import io
 import json
 import shutil
@@ -90,6 +91,7 @@ def importable(site: Path) -> Iterator[None]:
 
 def forget_packages() -> None:
     """Have this process look anew which packages there are."""
+    importlib.invalidate_caches()
     provenance.versions.cache_clear()
     provenance._distributions.cache_clear()
 
