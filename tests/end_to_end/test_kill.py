@@ -36,7 +36,7 @@ def _variants(harness: Harness) -> None:
     harness.environment["BENCH_PATH"] = str(FAULTS)
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 30) -> None:
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 90) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, what
