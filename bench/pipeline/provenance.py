@@ -14,7 +14,7 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -204,6 +204,8 @@ _Target: TypeAlias = tuple[str, str | None]
 class _Source:
     """A parsed file.
 
+    Its definitions are made bare when they are read: most of a file is reached by no figure.
+
     Attributes:
         definitions: by name, the statements at the top of the file that bind the name: functions, classes, assignments;
             under `EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
@@ -213,6 +215,7 @@ class _Source:
 
     definitions: Mapping[str, Sequence[ast.stmt]]
     imports: Mapping[str, _Target]
+    beside: frozenset[str]
     _read: dict[str, tuple[str, Sequence[_Target | str]]] = dataclasses.field(default_factory=dict)
 
     def read(self, name: str) -> tuple[str, Sequence[_Target | str]]:
@@ -220,13 +223,15 @@ class _Source:
         if name not in self._read:
             found: dict[_Target | str, None] = {}
             for statement in self.definitions[name]:
+                _make_bare(statement, self.beside)
                 found |= dict.fromkeys(self._named(statement))
             self._read[name] = "\n".join(map(ast.dump, self.definitions[name])), (*found,)
         return self._read[name]
 
     def _named(self, statement: ast.stmt) -> Iterator[_Target | str]:
-        local = {**self.imports, **_imports(statement)}
-        for node in ast.walk(statement):
+        nodes = _nodes(statement)
+        local = {**self.imports, **_imports(nodes)}
+        for node in nodes:
             if isinstance(node, ast.Attribute) and (owner := _dotted(node.value)) in local:
                 module, symbol = local[owner]
                 yield module, symbol or node.attr
@@ -301,27 +306,26 @@ def _dotted(node: ast.expr) -> str:
     return f"{owner}.{node.attr}" if owner and isinstance(node, ast.Attribute) else ""
 
 
-class _Bare(ast.NodeTransformer):
-    """Removes docstrings, annotations, errors and the methods of `beside` from a syntax tree: they make no figure."""
-
-    def __init__(self, beside: frozenset[str]) -> None:
-        self._beside = beside
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+def _make_bare(statement: ast.stmt, beside: frozenset[str]) -> None:
+    """Remove docstrings, annotations, errors and the methods of `beside` from a statement: they make no figure."""
+    nodes: list[ast.AST] = [statement]
+    for node in nodes:  # with the statements in it; no expression has one
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
             node.body = [item for item in node.body if not _is_text(item)]
         if isinstance(node, ast.Raise):
             node.exc = node.cause = None
-        if isinstance(node, ast.ClassDef) and node.bases:  # a plugin is derived from its interface
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in self._beside]
+        elif isinstance(node, ast.ClassDef) and node.bases:  # a plugin is derived from its interface
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in beside]
             node.body = [item for item in node.body if item not in methods]
-        if isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef):
             node.returns = None
-        if isinstance(node, ast.arg):
-            node.annotation = None
-        if isinstance(node, ast.AnnAssign):
+        elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(value=...)
-        return super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for arg in (found for found in _nodes(node.args) if isinstance(found, ast.arg)):
+                arg.annotation = None
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            nodes += getattr(node, field, ())
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -331,10 +335,9 @@ def _is_text(statement: ast.stmt) -> bool:
 
 @functools.cache
 def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
-    tree = _Bare(beside).visit(ast.parse(path.read_text(encoding="utf-8")))
-    statements = list(_top(tree.body))
-    lines: list[ast.stmt] = [item for item in statements if isinstance(item, ast.Import | ast.ImportFrom)]
-    imports = _imports(ast.Module(body=lines, type_ignores=[]))
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    statements = list(_top([item for item in body if not _is_text(item)]))
+    imports = _imports(item for item in statements if isinstance(item, ast.Import | ast.ImportFrom))
     own = {*imports, *(name for statement in statements for name in _bound(statement))}
     definitions: dict[str, list[ast.stmt]] = {}
     for statement in statements:
@@ -343,7 +346,7 @@ def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
         names = _bound(statement)
         for name in names if names and not _registers(statement, own) else [*names, EFFECTS]:
             definitions.setdefault(name, []).append(statement)
-    return _Source(definitions=definitions, imports=imports)
+    return _Source(definitions=definitions, imports=imports, beside=beside)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -377,10 +380,23 @@ def _registers(statement: ast.stmt, own: set[str]) -> bool:
     return any(isinstance(node, ast.Name) and node.id in own for each in decorators for node in ast.walk(each))
 
 
-def _imports(statement: ast.AST) -> dict[str, _Target]:
-    """The names that a statement imports from this package, at its top or deeper: see `_Source.imports`."""
+def _nodes(statement: ast.AST) -> list[ast.AST]:
+    """The nodes of a syntax tree in the order of `ast.walk`, which takes three times as long, but no contexts."""
+    found = [statement]
+    for node in found:
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST) and field != "ctx":
+                found.append(value)
+    return found
+
+
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, _Target]:
+    """The names that the nodes of a syntax tree import from this package: see `_Source.imports`."""
     found: dict[str, _Target] = {}
-    for node in ast.walk(statement):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -7,11 +7,8 @@ import dataclasses
 import functools
 import itertools
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,7 @@ from bench.pipeline import prepare, verify
 from bench.plugins import catalog
 from bench.records.rows import COLUMNS
 from bench.tasks import adopt
+from support.commands import run_here
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -35,7 +33,6 @@ QUESTIONS = sorted((ROOT / "docs" / "questions").glob("*.md"))
 GUIDES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *QUESTIONS)
 READMES = (ROOT.glob(f"{folder}/**/README.md") for folder in ("changelog.d", "datasets", "models", "results"))
 PAGES = (*GUIDES, ROOT / "CHANGELOG.md", *sorted(itertools.chain.from_iterable(READMES)))
-QUICK = ROOT / "tests" / "support" / "quick_bench.py"
 SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 BENCH = re.compile(r"(\w+=\S* )*(\S*/)?bench( |$)")
@@ -251,7 +248,7 @@ def test_quoted_message_that_is_not_would_be_found() -> None:
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Rows of a short sweep over the examples, by what differs in their cells."""
     folder = tmp_path_factory.mktemp("examples")
-    environment = {**os.environ, "BENCH_PATH": str(EXAMPLES), "BENCH_CACHE": str(folder / "cache")}
+    environment = {"BENCH_PATH": str(EXAMPLES), "BENCH_CACHE": str(folder / "cache")}
     cells = [
         REQUEST.format(part)
         for part in (
@@ -262,20 +259,11 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
             "numpy_onnx/onnxsim/evaluator",
         )
     ]
-    printed = ""
+    files = {name: folder / name for name in ("stdout", "stderr")}
     for arguments in (["run", *cells, "--launches", "1", "--strict"], ["show", "--format", "json"]):
-        done = subprocess.run(
-            [sys.executable, "-P", QUICK, *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        printed = done.stdout
-    return {row["cell"]: row for row in json.loads(printed)}
+        code = run_here(*arguments, folder=folder, environment=environment, quick=True, **files)
+        assert code == 0, files["stderr"].read_text()
+    return {row["cell"]: row for row in json.loads(files["stdout"].read_text())}
 
 
 def test_examples_run_from_export_to_table(rows: dict[str, dict[str, Any]]) -> None:

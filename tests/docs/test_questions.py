@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.commands import run_here
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "questions").glob("*.md"))
@@ -42,7 +45,19 @@ def test_they_come_first_in_the_navigation() -> None:
 
 @pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_output_is_what_the_command_prints(page: Path, outputs: Any) -> None:
+def test_the_output_is_what_the_command_prints(
+    page: Path, outputs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def printed(command: str) -> str:
+        """What it prints in this process."""
+        _, *arguments = shlex.split(command.replace("\\\n", " "))
+        files = {name: tmp_path / name for name in ("stdout", "stderr")}
+        variables = {"COLUMNS": str(outputs.WIDTH)}
+        assert run_here(*arguments, folder=ROOT, environment=variables, **files) == 0
+        return files["stdout"].read_text()
+
+    if page != PAGES[0]:  # one in the process that the script starts
+        monkeypatch.setattr(outputs, "printed", printed)
     text = page.read_text(encoding="utf-8")
     assert outputs.filled(text) == text, "make readme fills it"
 

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from bench.cli import main
-from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.store import Store
 from support import quick_bench
+from support.commands import run_here
 
 COMMAND = (str(Path(sys.executable).with_name("bench")),)
 QUICK = (sys.executable, "-P", quick_bench.__file__)
@@ -61,20 +60,18 @@ class Harness:
         return (self.folder / "stdout").read_text()
 
     def here(self, *arguments: str, code: int = 0) -> str:
-        """The same in this process: for what reads results, or is refused before anything is measured."""
-        with contextlib.ExitStack() as ended, pytest.MonkeyPatch.context() as patch:
-            for name in ("stdout", "stderr"):
-                file = ended.enter_context((self.folder / name).open("w"))
-                patch.setattr(sys, name, file)
-            patch.chdir(self.folder)
-            patch.setattr(sys, "argv", ["bench", *arguments])
-            for variable, value in self.environment.items():
-                patch.setenv(variable, value)
-            catalog.forget()  # the folders above may hold other plugins
-            ended.callback(catalog.forget)
-            with pytest.raises(SystemExit) as exit_:
-                main.main()
-        found = exit_.value.code or 0
+        """The same in this process, whose workers are processes of their own all the same.
+
+        It leaves out what a process does when it starts, and how it ends: tests of these use `run`.
+        """
+        found = run_here(
+            *arguments,
+            folder=self.folder,
+            environment=self.environment,
+            stdout=self.folder / "stdout",
+            stderr=self.folder / "stderr",
+            quick=self.quick,
+        )
         assert found == code, self.stderr()
         assert "Traceback" not in self.stderr()
         return (self.folder / "stdout").read_text()

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,31 +31,20 @@ if TYPE_CHECKING:
 COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
 SHORT = ("--budget", "1s", "--launches", "1")
-Bench = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """Runs the command in an empty folder with a cache of its own."""
-
-    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [COMMAND, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), "BENCH_PATH": "", **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    return run
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, new_harness: type[Harness]) -> Path:
+    """The results of a run, to copy."""
+    harness = new_harness(tmp_path_factory.mktemp("measured"))
+    harness.here("run", TOY, *SHORT)
+    return harness.folder / "results"
 
 
-def refused(done: subprocess.CompletedProcess[str], *, after_progress: bool = False) -> str:
+def refused(harness: Harness, *arguments: str, after_progress: bool = False) -> str:
     """The one line that says why, after the lines that tell how far it was."""
-    assert done.returncode == 2, done.stderr
-    return only_line(done.stderr, after_progress=after_progress)
+    harness.here(*arguments, code=2)
+    return only_line(harness.stderr(), after_progress=after_progress)
 
 
 def only_line(stderr: str, *, after_progress: bool = False) -> str:
@@ -140,31 +130,38 @@ def test_a_file_that_is_no_model(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_task_that_does_not_load(bench: Bench, tmp_path: Path) -> None:
+def test_a_task_that_does_not_load(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "task.py").write_text("import no_such_package\n")
-    assert "no_such_package" in refused(bench("run", "--model", "mine"))
+    assert "no_such_package" in refused(harness, "run", "--model", "mine")
 
 
-def test_results_that_are_a_file(bench: Bench, tmp_path: Path) -> None:
+def test_results_that_are_a_file(tmp_path: Path) -> None:
+    """By the command that is installed."""
     (tmp_path / "results").write_text("mine\n")
-    assert "cannot write to results" in refused(bench("run", TOY))
+    environment = {**os.environ, "BENCH_CACHE": str(tmp_path / "cache"), "BENCH_PATH": ""}
+    done = subprocess.run(
+        [COMMAND, "run", TOY], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert "cannot write to results" in only_line(done.stderr)
     assert (tmp_path / "results").read_text() == "mine\n"
 
 
-def test_a_cache_that_is_a_file(bench: Bench, tmp_path: Path) -> None:
+def test_a_cache_that_is_a_file(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine\n")
     save_model(tmp_path / "model.onnx")
-    line = refused(bench("run", TOY, BENCH_CACHE=str(tmp_path / "taken")), after_progress=True)
+    harness.environment["BENCH_CACHE"] = str(tmp_path / "taken")
+    line = refused(harness, "run", TOY, after_progress=True)
     assert f"cannot use {tmp_path / 'taken'}" in line
     assert "BENCH_CACHE" in line
-    line = refused(bench("run", "--model", "model.onnx", BENCH_CACHE=str(tmp_path / "taken")))
+    line = refused(harness, "run", "--model", "model.onnx")
     assert f"cannot use {tmp_path / 'taken'}" in line
     assert (tmp_path / "taken").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize("damage", [b"{not json}", b"\x00\xff\xfe", b"[]"], ids=["text", "bytes", "json"])
-def test_results_damaged_in_the_middle(damage: bytes, bench: Bench, tmp_path: Path) -> None:
+def test_results_damaged_in_the_middle(damage: bytes, harness: Harness, tmp_path: Path) -> None:
     folder = tmp_path / "results" / machine.name()
     store = Store(tmp_path / "results", machine.name())
     folder.mkdir(parents=True)
@@ -174,17 +171,15 @@ def test_results_damaged_in_the_middle(damage: bytes, bench: Bench, tmp_path: Pa
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], damage, lines[2], b""]))
     before = content(folder)
-    done = bench("show", "--format", "json")
-    assert done.returncode == 0
-    assert [row["num_launches"] for row in json.loads(done.stdout)] == [1]
-    (line,) = done.stderr.splitlines()
+    assert [row["num_launches"] for row in harness.shown().values()] == [1]
+    (line,) = harness.stderr().splitlines()
     assert line.startswith("bench: 1 part of the stored results cannot be read")
     assert f"{path.name}, line 2: " in line
     assert content(folder) == before
 
 
-def test_a_run_goes_on_over_damaged_lines_and_loses_no_launch(bench: Bench, tmp_path: Path) -> None:
-    assert bench("run", TOY, *SHORT).returncode == 0
+def test_a_run_goes_on_over_damaged_lines_and_loses_no_launch(harness: Harness, measured: Path, tmp_path: Path) -> None:
+    shutil.copytree(measured, tmp_path / "results")
     (path,) = (tmp_path / "results").glob("*/*.jsonl")
     lines = path.read_bytes().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
@@ -193,23 +188,22 @@ def test_a_run_goes_on_over_damaged_lines_and_loses_no_launch(bench: Bench, tmp_
     damaged = b"\n".join([b'{"kind":"cell","key":3}', b"\xff\xfe", *lines[2:], b"NaN", b""])
     path.write_bytes(damaged)
     (path.parent / "current.json").write_text("[[[")
-    done = bench("run", TOY, *SHORT)
-    assert done.returncode == 0
-    assert f"{path.name}, line 1, key: " in done.stderr
+    harness.here("run", TOY, *SHORT)
+    assert f"{path.name}, line 1, key: " in harness.stderr()
     assert path.read_bytes().startswith(damaged)
     assert path.read_bytes().count(b'"kind":"launch"') >= num_launches
-    (row,) = json.loads(bench("show", "--format", "json").stdout)
+    row = harness.shown()[TOY]
     assert row["status"] == "ok"
     assert row["num_launches"] >= kinds.count("launch") // 2  # half are of the control
     assert set(json.loads((path.parent / "current.json").read_text())) == {TOY}
 
 
-def test_a_second_run_beside_the_first(bench: Bench, tmp_path: Path) -> None:
+def test_a_second_run_beside_the_first(harness: Harness, tmp_path: Path) -> None:
     folder = tmp_path / "results" / machine.name()
     folder.mkdir(parents=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another `bench` is writing" in refused(bench("run", TOY))
+        assert "another `bench` is writing" in refused(harness, "run", TOY)
     assert list(folder.iterdir()) == [folder / ".lock"]
 
 
@@ -241,31 +235,31 @@ def fill(path: Path) -> None:
             file.write(bytes(1024))
 
 
-def test_a_read_only_disk(bench: Bench, disk: Path) -> None:
-    assert bench("run", TOY, *SHORT).returncode == 0
+def test_a_read_only_disk(harness: Harness, measured: Path, disk: Path) -> None:
+    shutil.copytree(measured, disk, dirs_exist_ok=True)
     before = content(disk)
     mount("-o", "remount,ro", disk)
-    assert "choose another folder with --results" in refused(bench("run", TOY, "--force"))
+    assert "choose another folder with --results" in refused(harness, "run", TOY, "--force")
     assert content(disk) == before
-    assert bench("show").returncode == 0
+    assert set(harness.shown()) == {TOY}
 
 
-def test_a_full_disk(bench: Bench, disk: Path) -> None:
-    assert bench("run", TOY, *SHORT).returncode == 0
+def test_a_full_disk(harness: Harness, measured: Path, disk: Path) -> None:
+    shutil.copytree(measured, disk, dirs_exist_ok=True)
     before = content(disk)
     fill(disk / "filler")
-    done = bench("run", "toy", *SHORT, "--force")
-    assert "free some space and run again; everything finished so far is kept" in refused(done, after_progress=True)
+    line = refused(harness, "run", "toy", *SHORT, "--force", after_progress=True)
+    assert "free some space and run again; everything finished so far is kept" in line
     for name, data in before.items():
         assert (disk / name).read_bytes().startswith(data)
         if name.endswith(".jsonl"):
             assert len(read_file(disk / name).lines) >= data.count(b"\n")
     (disk / "filler").unlink()
-    assert bench("run", "toy", *SHORT).returncode == 0
+    harness.here("run", "toy", *SHORT)
 
 
 @pytest.mark.parametrize("left_bytes", [0, 4096], ids=["folder", "model"])
-def test_a_full_cache(left_bytes: int, bench: Bench, disk: Path, tmp_path: Path) -> None:
+def test_a_full_cache(left_bytes: int, harness: Harness, disk: Path, tmp_path: Path) -> None:
     """The disk of the cache is full: for the folder of the model's task, or for the files in it."""
     text = '<ir_version: 8, opset_import: ["": 17]> g (float[N,4] x) => (float[N,5000] y) { y = MatMul (x, w) }'
     model = onnx.parser.parse_model(text)
@@ -274,10 +268,11 @@ def test_a_full_cache(left_bytes: int, bench: Bench, disk: Path, tmp_path: Path)
     fill(disk / "filler")
     if left_bytes:
         os.truncate(disk / "filler", (disk / "filler").stat().st_size - left_bytes)
-    line = refused(bench("run", "--model", "model.onnx", "--dry-run", BENCH_CACHE=str(disk / "cache")))
+    harness.environment["BENCH_CACHE"] = str(disk / "cache")
+    line = refused(harness, "run", "--model", "model.onnx", "--dry-run")
     assert "the disk of the cache or of temporary files is full; free some space and run again, or name folders" in line
     (disk / "filler").unlink()
-    assert bench("run", "--model", "model.onnx", "--dry-run", BENCH_CACHE=str(disk / "cache")).returncode == 0
+    harness.here("run", "--model", "model.onnx", "--dry-run")
 
 
 def test_no_space_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_a_mask_of_minus_infinity_is_timed(harness: Harness) -> None:
     mask = np.where(np.arange(12) % 4 == 3, -np.inf, 0).astype(np.float32)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["s"]), helper.make_node("Add", ["s", "mask"], ["scores"])]
     save(harness, "masked.onnx", nodes, [("scores", FLOAT, [1, 12])], {"w": weights(12), "mask": mask})
-    harness.run("run", "--model", "masked.onnx", RAW, "onnx/native/fp16/onnxruntime/cpu/b1t1", *SHORT)
+    harness.here("run", "--model", "masked.onnx", RAW, "onnx/native/fp16/onnxruntime/cpu/b1t1", *SHORT)
     found = {row["cell"].removeprefix("masked/onnx/native/"): row for row in rows(harness)}
     assert found["raw/onnxruntime/cpu/b1t1"]["fidelity"] == "exact"
     assert found["raw/onnxruntime_iobinding/cpu/b1t1"]["fidelity"] == "exact"
@@ -61,7 +61,7 @@ def test_rows_that_depend_on_the_data_are_timed(harness: Harness) -> None:
     ]
     made = {"w": weights(12), "least": np.array(0.5, np.float32)}
     save(harness, "places.onnx", nodes, [("places", INT64, [2, "found"])], made)
-    harness.run("run", "--model", "places.onnx", RAW, *SHORT)
+    harness.here("run", "--model", "places.onnx", RAW, *SHORT)
     found = [row for row in rows(harness) if row["status"] == "ok"]
     assert len(found) >= 2
     assert {row["fidelity"] for row in found} == {"exact"}
@@ -73,14 +73,14 @@ def test_two_files_of_one_name_stay_in_the_table(harness: Harness) -> None:
     for folder, width in (("small", 4), ("large", 32)):
         nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
         save(harness, f"{folder}/model.onnx", nodes, [("y", FLOAT, [1, width])], {"w": weights(width)})
-        harness.run("run", "--model", f"{folder}/model.onnx", RAW, *SHORT)
+        harness.here("run", "--model", f"{folder}/model.onnx", RAW, *SHORT)
     assert "results named model in results are of another file" in harness.stderr()
     found = rows(harness)
     assert {row["task"] for row in found} == {"model", "large_model"}
     assert all(row["status"] == "ok" and row["latency_p50_ns"] > 0 for row in found)
     sizes = {row["task"]: row["num_params"] for row in found}
     assert sizes == {"model": 16 * 4, "large_model": 16 * 32}
-    explained = harness.run("explain", "large/model.onnx")
+    explained = harness.here("explain", "large/model.onnx")
     assert "large_model/onnx/native/raw/onnxruntime/cpu/b1t1" in explained
-    harness.run("run", "--model", "small/model.onnx", RAW, *SHORT)
+    harness.here("run", "--model", "small/model.onnx", RAW, *SHORT)
     assert len(rows(harness)) == len(found)

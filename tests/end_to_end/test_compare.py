@@ -39,8 +39,8 @@ def small_model(note: str) -> ModelProto:
 
 def test_results_against_themselves(harness: Harness) -> None:
     harness.environment["BENCH_PATH"] = str(FAULTS)
-    harness.run("run", RAW, FEWER, "--launches", "2")
-    content = json.loads(harness.run("compare", "results", "results", "--format", "json", "--strict"))
+    harness.here("run", RAW, FEWER, "--launches", "2")
+    content = json.loads(harness.here("compare", "results", "results", "--format", "json", "--strict"))
     rows = {row["cell"]: row for row in content["cells"]}
     assert (rows[RAW]["is_baseline"], rows[RAW]["verdict"]) == (True, None)
     assert rows[FEWER]["verdict"] in ("noise", "undecided")
@@ -61,7 +61,7 @@ def test_task_folder_at_two_revisions(harness: Harness) -> None:
         commit(folder.parent)
     (folder / "weights.json").write_text("{}")  # not committed: of no consequence
     arguments = ("compare", "HEAD~1", "HEAD", "--model", str(folder), "--launches", "2", "--format", "json")
-    content = json.loads(harness.run(*arguments))
+    content = json.loads(harness.here(*arguments))
     (row,) = content["cells"]
     assert row["cell"] == NULL
     assert row["ratio"] > 1
@@ -69,7 +69,7 @@ def test_task_folder_at_two_revisions(harness: Harness) -> None:
     assert content["a"]["name"].startswith("mine at HEAD~1 (")
     assert (folder / "weights.json").read_text() == "{}"
     assert not (harness.folder / "results").exists()
-    said = harness.run("compare", "HEAD", "HEAD", "--model", str(folder))
+    said = harness.here("compare", "HEAD", "HEAD", "--model", str(folder))
     assert "the same at both revisions: nothing was measured" in said
 
 
@@ -83,14 +83,14 @@ def test_onnx_file_with_another_note(harness: Harness) -> None:
         commit(folder)
     path = str(folder / "m.onnx")
     same = ("compare", "HEAD~1", "HEAD", ONNX, "--model", path)
-    assert "the same graph with the same weights" in harness.run(*same)
-    (row,) = json.loads(harness.run(*same, "--format", "json"))["cells"]
+    assert "the same graph with the same weights" in harness.here(*same)
+    (row,) = json.loads(harness.here(*same, "--format", "json"))["cells"]
     assert row["before"]["num_launches"] == row["after"]["num_launches"] == 0
     assert "no revision 'v9'" in refused(harness, "compare", "v9", "HEAD", "--model", path)
 
 
 def refused(harness: Harness, *arguments: str) -> str:
-    harness.run(*arguments, code=2)
+    harness.here(*arguments, code=2)
     lines = harness.stderr().splitlines()
     assert len(lines) == 1
     return lines[0]

@@ -60,7 +60,7 @@ def measured(harness: Harness) -> Any:
     def run(model: onnx.ModelProto, dim: str, *runtimes: str) -> Mapping[tuple[str, str], dict[str, Any]]:
         (harness.folder / "own.onnx").write_bytes(model.SerializeToString())
         globs = [f"onnx/native/raw/{name}/cpu/b1t1" for name in runtimes]
-        harness.run("run", "--model", "own.onnx", "--dim", dim, *globs, *SHORT)
+        harness.here("run", "--model", "own.onnx", "--dim", dim, *globs, *SHORT)
         rows = json.loads(harness.here("show", "--format", "json"))
         return {(row["task"].partition("@")[2], row["runtime"]): row for row in rows}
 

@@ -63,10 +63,10 @@ def write_model(path: Path) -> None:
 def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     write_model(harness.folder / "mine.onnx")
     globs = [f"onnx/native/{chain}/onnxruntime/cpu/b1t1" for chain in ("raw", "onnxsim+weight_only-int8-sym-channel")]
-    harness.run("run", "--model", "mine.onnx", *globs, "--launches", "1")
+    harness.here("run", "--model", "mine.onnx", *globs, "--launches", "1")
     raw, cell = (f"mine/{glob}" for glob in globs)
 
-    told = json.loads(harness.run("explain", "*int8*", "--format", "json"))
+    told = json.loads(harness.here("explain", "*int8*", "--format", "json"))
 
     assert (told["after"]["cell"], told["before"]["cell"]) == (cell, raw)
     for side in ("before", "after"):
@@ -90,14 +90,14 @@ def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     assert drift["made_of"] == []
     assert drift["output"]["name"] == "y"
 
-    text = harness.run("explain", cell, "--vs", "mine.onnx", "--tolerance", "10%")
+    text = harness.here("explain", cell, "--vs", "mine.onnx", "--tolerance", "10%")
     assert f"before  {raw}" in text
     for part in ("Where the time goes", "What became of what", "What each step changed", "bench graph diff "):
         assert part in text
     assert "CPUExecutionProvider" in text
     assert "The outputs agree: y (" in text
     assert "The row is drifted all the same" in text
-    alone = harness.run("explain", "mine.onnx", "--format", "md")
+    alone = harness.here("explain", "mine.onnx", "--format", "md")
     assert "### Where drift first appears\n\nNot told: there is nothing to hold it against" in alone
     assert "| operator | nodes | ms | share |" in alone
 
@@ -135,14 +135,14 @@ def test_file_that_was_measured_at_several_sizes(harness: Any, monkeypatch: pyte
         finally:
             catalog.forget()
 
-    harness.run(*run, "length=24")
+    harness.here(*run, "length=24")
     assert explained() == explained("length=24") == f"sized/{plain}"
-    harness.run(*run, "length=5,9")
+    harness.here(*run, "length=5,9")
     assert explained("length=5") == at.format(5)
     assert explained("length=9") == at.format(9)
     with pytest.raises(InputError, match=r"sized\.onnx was not measured at length=6; `bench explain` also takes sized"):
         explained("length=6")
-    told = json.loads(harness.run("explain", "sized.onnx", "--format", "json"))
+    told = json.loads(harness.here("explain", "sized.onnx", "--format", "json"))
     assert told["after"]["cell"] == at.format(9)
     assert f"this is {at.format(9)}; `bench explain` also takes {at.format(5)}" in harness.stderr()
 
@@ -155,13 +155,13 @@ def test_what_cannot_be_told_is_said(harness: Any) -> None:
     (runtimes / "deadly.py").write_text(DEADLY)
     harness.environment["BENCH_PATH"] = str(runtimes.parent)
     null, deadly = (TOY.format(runtime=name) for name in ("null", "deadly"))
-    harness.run("run", null, deadly, "--launches", "1")
+    harness.here("run", null, deadly, "--launches", "1")
 
-    text = " ".join(harness.run("explain", null).split())
+    text = " ".join(harness.here("explain", null).split())
     assert f"{null}: null has no profiler that can be asked" in text
     assert "Its artifact is no ONNX file but null" in text
     assert "Not told: " in text
-    text = " ".join(harness.run("explain", deadly).split())
+    text = " ".join(harness.here("explain", deadly).split())
     assert f"{deadly}: the profiler of deadly tells nothing: killed by SIGKILL" in text
 
     harness.here("explain", "toy/*", code=2)
@@ -170,5 +170,5 @@ def test_what_cannot_be_told_is_said(harness: Any) -> None:
     assert "no result matches 'mine'" in harness.stderr()
     for path in harness.files():
         path.write_text(path.read_text().replace('"sha256":"', '"sha256":"0'))
-    harness.run("explain", null, code=2)
+    harness.here("explain", null, code=2)
     assert f"what is made of {null} now is not what was measured; `bench run '{null}'`" in harness.stderr()

@@ -137,8 +137,8 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
     fault.touch()
     faulty.quick = True
     command = ("run", FLAKY, BASELINE, f"{RAW}/faulty_run/raise/b1t1", *LIMITS)
-    faulty.run(*command)
-    faulty.run(*command, "--strict", code=1)
+    faulty.here(*command)
+    faulty.here(*command, "--strict", code=1)
     reasons = [line["reason"] for line in faulty.lines("failure")]
     cannot, not_today = (
         "RuntimeError: cannot run (faulty_run.py, line 30)",
@@ -147,7 +147,7 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
     assert sorted(reasons) == [cannot] * 2 + [not_today] * 2
     before = faulty.launch_ids()
     fault.unlink()
-    faulty.run("run", FLAKY, BASELINE, *LIMITS, "--strict")
+    faulty.here("run", FLAKY, BASELINE, *LIMITS, "--strict")
     row = faulty.rows()[FLAKY]
     assert (row["status"], row["reason"], row["fidelity"], row["num_launches"]) == ("ok", None, "exact", 1)
     assert is_timed(row)
@@ -157,13 +157,13 @@ def test_failures_are_tried_again_and_success_clears_them(faulty: Harness) -> No
 @pytest.mark.thorough
 def test_broken_outputs_are_no_success(faulty: Harness) -> None:
     faulty.quick = True
-    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS, "--strict", code=1)
-    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS)
+    faulty.here("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS, "--strict", code=1)
+    faulty.here("run", f"{RAW}/faulty_run/nan/b1t1", BASELINE, *LIMITS)
 
 
 def test_run_that_timed_no_cell_is_no_success(faulty: Harness) -> None:
     faulty.quick = True
-    faulty.run("run", f"{RAW}/faulty_run/nan/b1t1", *LIMITS, code=1)
+    faulty.here("run", f"{RAW}/faulty_run/nan/b1t1", *LIMITS, code=1)
     last = faulty.stderr().splitlines()[-1]
     assert last.startswith("bench: no cell could be timed; 1 of 1 failed with: ")
     assert last.endswith("bench show 'toy/*' --columns cell,reason lists all reasons")
@@ -177,7 +177,7 @@ def test_failing_reference_is_the_reason_of_every_cell_of_its_task(faulty: Harne
     (task / "task.py").write_text(toy.read_text())
     (task / "weights.json").write_text("{")
     faulty.quick = True
-    faulty.run("run", "torn/*/raw/null/*/b1t1", "torn/null/native/raw/chatty/cpu/b1t1", BASELINE, *LIMITS)
+    faulty.here("run", "torn/*/raw/null/*/b1t1", "torn/null/native/raw/chatty/cpu/b1t1", BASELINE, *LIMITS)
     rows = faulty.rows()
     for cell in ("torn/null/native/raw/null/cpu/b1t1", "torn/null/native/raw/chatty/cpu/b1t1"):
         assert rows[cell]["status"] == "failed"
@@ -194,7 +194,7 @@ def test_baseline_that_fails_while_measured_stops_its_group_with_a_reason(faulty
     text = text.replace('return ("raise", "exit", "segfault", "hang", "memory")', 'return ("cpu",)')
     runtime.write_text(text.replace("default_for = ()", "").replace('self._fault == "raise"', "True"))
     faulty.environment["BENCH_PATH"] = f"{faulty.folder}:{FAULTS}"
-    faulty.run("run", BASELINE, f"{RAW}/chatty/cpu/b1t1", *LIMITS, code=1)
+    faulty.here("run", BASELINE, f"{RAW}/chatty/cpu/b1t1", *LIMITS, code=1)
     rows = faulty.rows()
     assert (rows[BASELINE]["status"], rows[BASELINE]["reason"]) == ("failed", "RuntimeError: tired (null.py, line 39)")
     other = rows[f"{RAW}/chatty/cpu/b1t1"]

@@ -39,7 +39,7 @@ def generating(harness: Harness) -> Harness:
 @pytest.mark.slow(seconds=20)
 def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
     cells = {name: f"{DECODE}/{ENGINE}/{name}/b1t1" for name in ("cpu", *FAILED)}
-    generating.run("run", *cells.values(), f"{PREFILL}/{ENGINE}/cpu/b1t1", "--launches", "1")
+    generating.here("run", *cells.values(), f"{PREFILL}/{ENGINE}/cpu/b1t1", "--launches", "1")
     rows = generating.shown()
     honest = rows[cells["cpu"]]
     assert (honest["status"], honest["fidelity"]) == ("ok", "exact")
@@ -51,7 +51,7 @@ def test_mistakes_of_engines_are_reasons(generating: Harness) -> None:
         assert reason in row["reason"], (name, row["reason"])
     table = generating.here("show", "--sweep", "generation")
     assert "null/native/raw/toy_engine/cpu" in table.replace("\n", "")
-    picked = generating.run("pick", DECODE, "--max-ttft", "1m", "--min-tokens-per-s", "1")
+    picked = generating.here("pick", DECODE, "--max-ttft", "1m", "--min-tokens-per-s", "1")
     assert f"winner: {cells['cpu']}" in picked
     assert "--min-tokens-per-s 0 of 1" in generating.here("pick", DECODE, "--min-tokens-per-s", "1e9", code=1)
     generating.here("pick", PREFILL, "--min-tokens-per-s", "1", code=2)

@@ -7,11 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+if TYPE_CHECKING:
+    from conftest import Harness
 
 COMMAND = Path(sys.executable).with_name("bench")
 TESTS = """
@@ -102,7 +106,7 @@ def test_command(folder: Path) -> None:
     assert "outputs broken" in wrong.stdout
 
 
-def test_what_cannot_be_compared_is_said(folder: Path) -> None:
+def test_what_cannot_be_compared_is_said(folder: Path, harness: Harness) -> None:
     make(folder / "other.onnx", seed=1, columns=5)
     renamed = onnx.load(folder / "same.onnx")
     renamed.graph.input[0].name = renamed.graph.node[0].input[0] = "image"
@@ -112,10 +116,7 @@ def test_what_cannot_be_compared_is_said(folder: Path) -> None:
         (("nowhere.onnx",), "nowhere.onnx"),
         ((), "name the new model file, too"),
     ):
-        done = run(folder, str(COMMAND), "check", "pinned.onnx", *arguments)
-        assert done.returncode == 2, done.stdout
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
-    other = run(folder, str(COMMAND), "check", "pinned.onnx", "other.onnx", "--launches", "1")
-    assert other.returncode == 1, "its output has another shape"
-    assert "outputs broken (output y has shape" in other.stdout
+        harness.here("check", "pinned.onnx", *arguments, code=2)
+        assert said in harness.stderr()
+    other = harness.here("check", "pinned.onnx", "other.onnx", "--launches", "1", code=1)
+    assert "outputs broken (output y has shape" in other

@@ -103,7 +103,7 @@ def whole(harness: Harness) -> list[Path]:
 
 def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) -> None:
     cell = "onnx/native/raw/onnxruntime/cpu/b1t1"
-    harness.run("run", "--model", NAME, cell, "--launches", "1", "--budget", "1s")
+    harness.here("run", "--model", NAME, cell, "--launches", "1", "--budget", "1s")
     sha = hub_server.commit(1)
     assert f"bench: {NAME} is onnx/model.onnx of org/net at commit {sha}" in harness.stderr()
     assert "1 file of 262.3 kB to fetch from 127.0.0.1" in harness.stderr()
@@ -113,11 +113,11 @@ def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) ->
         assert not path.is_file() or b"hf_secret" not in path.read_bytes(), path
     launches = harness.launch_ids()
     hub.add("org/net", {"onnx/model.onnx": model(), "README.md": b"# the net"}, number=2, ref="v1")
-    harness.run("run", "--model", NAME, cell, "--launches", "1", "--budget", "1s")
+    harness.here("run", "--model", NAME, cell, "--launches", "1", "--budget", "1s")
     assert f"at commit {hub_server.commit(2)}" in harness.stderr()
     assert harness.launch_ids() == launches, "the model is the same: nothing is measured again"
     hub.close()
-    assert harness.run("run", "--model", NAME, "--offline", "--dry-run", cell).split() == [f"net/{cell}"]
+    assert harness.here("run", "--model", NAME, "--offline", "--dry-run", cell).split() == [f"net/{cell}"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_refusals_are_one_line(arguments: list[str], says: str, hub: StandIn, ha
 
 
 def test_the_commands_that_read_graphs_take_it(hub: StandIn, harness: Harness) -> None:
-    assert "MatMul" in harness.run("profile", NAME)
+    assert "MatMul" in harness.here("profile", NAME)
     assert len(whole(harness)) == 1
 
 
@@ -165,7 +165,7 @@ def test_killed_in_the_middle_of_a_download(hub: StandIn, harness: Harness) -> N
     hub.hooks.clear()
     kept = partial(harness)
     assert 0 < kept < len(model())
-    harness.run("run", "--model", NAME, "--dry-run")
+    harness.here("run", "--model", NAME, "--dry-run")
     assert hub.requests[-1].headers["range"] == f"bytes={kept}-"
     assert [path.read_bytes() for path in whole(harness)] == [model()]
     assert partial(harness) == 0

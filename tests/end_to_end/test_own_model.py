@@ -34,7 +34,7 @@ def run(harness: Harness) -> Run:
 
     def run(model: onnx.ModelProto, *globs: str, code: int = 0) -> list[dict[str, Any]]:
         (harness.folder / "own.onnx").write_bytes(model.SerializeToString())
-        printed = harness.run("run", "--model", "own.onnx", *globs, "--budget", "30s", "--launches", "1", code=code)
+        printed = harness.here("run", "--model", "own.onnx", *globs, "--budget", "30s", "--launches", "1", code=code)
         if code == 0:
             *_, outcome, last = [line for line in harness.stderr().splitlines() if DECIDES.match(line)]
             assert OUTCOME.match(outcome)

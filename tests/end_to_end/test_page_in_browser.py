@@ -298,11 +298,13 @@ COVERED = """
 """
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280])
-def test_no_text_of_a_card_is_cut_off_or_covered(opened: Any, published: Path, width: int) -> None:
-    page = opened(published, viewport={"width": width, "height": 800}).page
-    assert page.evaluate(OVERFLOWING) == []
-    assert page.evaluate(COVERED) == []
+def test_no_text_of_a_card_is_cut_off_or_covered(opened: Any, published: Path) -> None:
+    page = opened(published).page
+    for width in (320, 375, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("innerWidth") == width
+        assert page.evaluate(OVERFLOWING) == [], width
+        assert page.evaluate(COVERED) == [], width
 
 
 @pytest.mark.parametrize("scripts", [True, False])

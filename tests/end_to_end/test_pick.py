@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from bench.decisions import deployment
 if TYPE_CHECKING:
     from conftest import Harness
 
-COMMAND = Path(sys.executable).with_name("bench")
 TOY = "toy/null/native/raw/null/cpu/b1t1"
 OWN = "onnx/native/raw/onnxruntime/cpu/b1t1"
 DATA = """
@@ -37,14 +37,15 @@ def metrics(outputs, targets):
 """
 
 
-def command(folder: Path, *arguments: str, code: int = 0) -> str:
-    environment = {**os.environ, "BENCH_CACHE": str(folder / "cache"), "BENCH_PATH": "", "COLUMNS": "160"}
-    done = subprocess.run(
-        [COMMAND, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture
+def command(harness: Harness) -> Callable[..., str]:
+    """Runs the command in the folder of a test, and gives all that it says."""
+    harness.environment["COLUMNS"] = "160"
+
+    def run(*arguments: str, code: int = 0) -> str:
+        return harness.here(*arguments, code=code) + harness.stderr()
+
+    return run
 
 
 def program(folder: Path, path: Path, *more: str) -> str:
@@ -63,11 +64,11 @@ def program(folder: Path, path: Path, *more: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(tmp_path_factory: pytest.TempPathFactory, new_harness: type[Harness]) -> Path:
     """A folder with the results of a short sweep over the toy, to copy."""
-    folder = tmp_path_factory.mktemp("measured")
-    command(folder, "run", TOY, "--launches", "1", "--budget", "30s")
-    return folder
+    harness = new_harness(tmp_path_factory.mktemp("measured"))
+    harness.here("run", TOY, "--launches", "1")
+    return harness.folder
 
 
 @pytest.fixture
@@ -78,8 +79,8 @@ def toy(measured: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("toy")
-def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
-    said = command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
+def test_picked_toy_gives_the_measured_metric(command: Callable[..., str], tmp_path: Path) -> None:
+    said = command("pick", TOY, "--max-metric-drop", "50%")
     assert f"winner: {TOY}" in said
     folder = tmp_path / "results" / "picks" / "toy"
     recipe = json.loads((folder / "deployment.json").read_text())
@@ -95,7 +96,7 @@ def test_picked_toy_gives_the_measured_metric(tmp_path: Path) -> None:
     before.rename(folder / "model.before")
     recipe["artifact"]["file"] = "model.before"
     (folder / "deployment.json").write_text(json.dumps(recipe))
-    command(tmp_path, "pick", TOY, "--max-metric-drop", "50%")
+    command("pick", TOY, "--max-metric-drop", "50%")
     assert sorted(path.name for path in folder.iterdir()) == sorted([before.name, "deployment.json", "run.py"])
 
 
@@ -114,11 +115,11 @@ def linear(folder: Path) -> tuple[np.ndarray, onnx.ModelProto]:
     return weight, model
 
 
-def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
+def test_own_onnx_model_runs_without_the_harness(command: Callable[..., str], tmp_path: Path) -> None:
     """The program's `predict` needs ONNX Runtime alone, and gives what the formula says."""
     weight, model = linear(tmp_path)
-    command(tmp_path, "run", "--model", "mine.onnx", OWN, "--launches", "1", "--budget", "30s")
-    command(tmp_path, "pick", "mine", "--output", "chosen")
+    command("run", "--model", "mine.onnx", OWN, "--launches", "1")
+    command("pick", "mine", "--output", "chosen")
     assert onnx.load(tmp_path / "chosen" / "model.onnx") == model
     test = (
         "import sys, numpy; sys.modules['bench'] = None; sys.path.insert(0, 'chosen'); from run import predict;"
@@ -132,11 +133,11 @@ def test_own_onnx_model_runs_without_the_harness(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_samples_without_a_loss(tmp_path: Path) -> None:
+def test_samples_without_a_loss(command: Callable[..., str], tmp_path: Path) -> None:
     weight, _ = linear(tmp_path)
     (tmp_path / "data.py").write_text(DATA)
-    command(tmp_path, "run", "--model", "mine.onnx", "--dataset", "data.py", OWN, "--launches", "1", "--budget", "30s")
-    command(tmp_path, "pick", "mine")
+    command("run", "--model", "mine.onnx", "--dataset", "data.py", OWN, "--launches", "1")
+    command("pick", "mine")
     accuracy = f"{np.mean(weight.argmax(axis=1) == [0, 1, 2, 0]):.6g}"
     assert program(tmp_path, tmp_path / "results" / "picks" / "mine" / "run.py").splitlines() == [
         "loss unknown (measured: unknown)",
@@ -189,18 +190,18 @@ def test_folder_that_is_no_pick(changes: dict[str, object], tmp_path: Path) -> N
         deployment.read(tmp_path)
 
 
-def test_folder_with_another_file_than_was_picked(tmp_path: Path) -> None:
+def test_folder_with_another_file_than_was_picked(command: Callable[..., str], tmp_path: Path) -> None:
     saved(tmp_path)
     (tmp_path / "model.null").write_text('{"rounds": 1, "scale": 2.0}')
-    said = command(tmp_path, "check", ".", code=2)
+    said = command("check", ".", code=2)
     assert "model.null is not the file that was picked" in said
 
 
-def test_code_that_a_folder_names_is_not_run(tmp_path: Path) -> None:
+def test_code_that_a_folder_names_is_not_run(command: Callable[..., str], tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "task.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     saved(tmp_path, cell=TOY.replace("toy", "mine"), task_folder="mine")
-    said = command(tmp_path, "check", ".", code=2)
+    said = command("check", ".", code=2)
     assert "the model of mine is not here any more" in said
     assert not (tmp_path / "ran").exists()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import importlib
 import io
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from bench.pipeline import provenance
 
 if TYPE_CHECKING:
     from conftest import Harness
@@ -53,7 +58,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, new_harness: type[Harness
     (folder / "runtimes" / "versioned.py").write_text(RUNTIME)
     install(harness.folder / "site", "1.0")
     point(harness)
-    harness.run(*RUN)
+    with importable(harness.folder / "site"):
+        harness.here(*RUN)
     return harness.folder
 
 
@@ -63,17 +69,37 @@ def point(harness: Harness) -> None:
 
 
 @pytest.fixture
-def plugins(harness: Harness, measured: Path) -> Path:
+def plugins(harness: Harness, measured: Path) -> Iterator[Path]:
     """A copy of that folder, for one test to change: its plugins."""
     shutil.copytree(measured, harness.folder, dirs_exist_ok=True)
     point(harness)
-    return harness.folder / "plugins"
+    with importable(harness.folder / "site"):
+        yield harness.folder / "plugins"
+
+
+@contextlib.contextmanager
+def importable(site: Path) -> Iterator[None]:
+    """Have this process import the package from a folder, as one does that is started with `$PYTHONPATH`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        forget_packages()
+        try:
+            yield
+        finally:
+            forget_packages()
+
+
+def forget_packages() -> None:
+    """Have this process look anew which packages there are."""
+    importlib.invalidate_caches()
+    provenance.versions.cache_clear()
+    provenance._distributions.cache_clear()
 
 
 def new_launches(harness: Harness, *command: str) -> set[str]:
     """Cells that a run launches anew; what was stored before must stand."""
     before = set(harness.launch_ids())
-    harness.run(*command)
+    harness.here(*command)
     found = set()
     for path in harness.files():
         header, *lines = map(json.loads, path.read_text().splitlines())
@@ -94,8 +120,9 @@ def launches(harness: Harness) -> dict[str, int]:
 
 @pytest.mark.usefixtures("plugins")
 def test_second_run_measures_nothing(harness: Harness) -> None:
+    """In a process of its own: nothing by which a cell is known is of the process that measured it."""
     before = {path: path.read_bytes() for path in harness.files()}
-    assert new_launches(harness, *RUN) == set()
+    harness.run(*RUN)
     assert {path: path.read_bytes() for path in harness.files()} == before
     assert launches(harness) == {FEWER: 2, VERSIONED: 2}
 
@@ -103,7 +130,7 @@ def test_second_run_measures_nothing(harness: Harness) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("plugins")
 def test_more_launches_are_added_to_those_there_are(harness: Harness) -> None:
-    harness.run(*RUN[:-1], "3", "--margin", "0.0001%")
+    harness.here(*RUN[:-1], "3", "--margin", "0.0001%")
     assert launches(harness) == {FEWER: 3, VERSIONED: 3}
 
 
@@ -129,6 +156,7 @@ def test_new_weights_are_measured_again(harness: Harness, plugins: Path) -> None
 @pytest.mark.usefixtures("plugins")
 def test_new_version_of_a_package_is_measured_again(harness: Harness) -> None:
     install(harness.folder / "site", "2.0")
+    forget_packages()
     assert new_launches(harness, *RUN) == {VERSIONED, BASELINE}
     versions = {line["versions"].get("fakelib") for line in harness.lines("cell") if line["cell"] == VERSIONED}
     assert versions == {"1.0", "2.0"}
@@ -145,14 +173,16 @@ def test_new_code_of_a_runtime_is_measured_again(harness: Harness, plugins: Path
 @pytest.mark.usefixtures("plugins")
 def test_package_that_went_away_is_a_reason(harness: Harness) -> None:
     shutil.rmtree(harness.folder / "site")
+    forget_packages()
     assert new_launches(harness, *RUN) == set()
     row = harness.rows()[VERSIONED]
     assert (row["status"], row["latency_p50_ns"]) == ("skipped", None)
     assert row["reason"] == "versioned: fakelib not installed; pip install fakelib"
     num_lines = len(harness.lines("failure"))
-    harness.run(*RUN)
+    harness.here(*RUN)
     assert len(harness.lines("failure")) == num_lines  # said once
     install(harness.folder / "site", "1.0")
+    forget_packages()
     assert new_launches(harness, *RUN) == set()
     assert harness.rows()[VERSIONED]["status"] == "ok"
 

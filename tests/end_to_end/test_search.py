@@ -48,12 +48,12 @@ def searching(harness: Harness) -> Harness:
 
 @pytest.mark.thorough
 def test_the_winner_is_fast_and_right(searching: Harness) -> None:
-    printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
+    printed = searching.here("search", "toy", "--max-metric-drop", "40%", "--budget", "30s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/null/cpu/b1t1: latency 0." in printed
     assert "4 proposals ran" in printed
     compared = "toy/null/native/halving-1h1f/null/cpu/b1t1' --vs 'toy/null/native/raw/null/cpu/b1t1'"
     assert f"bench explain '{compared}" in printed
-    again = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "10s")
+    again = searching.here("search", "toy", "--max-metric-drop", "40%", "--budget", "10s")
     assert "toy/null/native/halving-1h1f/null/cpu/b1t1\nbeats toy/null/native/raw/" in again, "not held against itself"
     folder = searching.folder / "results" / "picks" / "toy-b1t1-latency"
     recipe = json.loads((folder / "deployment.json").read_text())
@@ -75,7 +75,7 @@ def test_the_winner_is_fast_and_right(searching: Harness) -> None:
 def test_nothing_better_is_said_and_ends_with_1(searching: Harness) -> None:
     path = searching.folder / "plugins" / "variants" / "halving.py"
     path.write_text(path.read_text().replace('2.1 if "useful" in chosen else 2.0', "2.1"))
-    printed = searching.run("search", "toy", "--max-metric-drop", "40%", "--budget", "20s", code=1)
+    printed = searching.here("search", "toy", "--max-metric-drop", "40%", "--budget", "20s", code=1)
     assert "Nothing beats toy/null/native/raw/null/cpu/b1t1: no proposal is expected to." in printed
     assert not Path(searching.folder / "results" / "picks").exists()
 
@@ -93,5 +93,5 @@ def test_what_cannot_be_searched_is_said_in_a_line(harness: Harness) -> None:
 
 
 def test_a_task_of_which_nothing_can_be_chosen(harness: Harness) -> None:
-    harness.run("search", "toy", "--budget", "2s", code=2)
+    harness.here("search", "toy", "--budget", "2s", code=2)
     assert "nothing can be chosen for an export of toy here" in harness.stderr()

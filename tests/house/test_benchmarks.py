@@ -259,8 +259,11 @@ def test_the_outcome_of_a_file_of_the_corpus_is_that_of_the_run(scripts: Any, mo
     assert corpus.decided(stored) == "none"
 
 
-def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(scripts: Any, tmp_path: Path) -> None:
+def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus, log = scripts("corpus"), tmp_path / "log"
+    monkeypatch.setattr(corpus, "ENDING_S", 0.5)
 
     def told(code: str, limit_s: float = 60.0) -> str:
         return corpus.timed([sys.executable, "-c", code], os.environ, limit_s, log)[1]
@@ -270,7 +273,7 @@ def test_a_command_of_the_corpus_that_crashes_or_hangs_is_told(scripts: Any, tmp
     assert told("1 / 0") == "traceback"
     for handler in ("default_int_handler", "SIG_IGN"):  # the second is killed
         code = f"import signal, time; signal.signal(signal.SIGINT, signal.{handler}); time.sleep(600)"
-        assert told(code, 2.0) == "hang"
+        assert told(code, 1.0) == "hang"
     assert "bench: a reason" in log.read_text()
 
 

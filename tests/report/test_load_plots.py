@@ -82,13 +82,13 @@ def of(path: str, found: Turns) -> Way:
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
-    """The figures that are drawn, by file name."""
+    """The figures that are drawn, by file name; no PNG is, of which a test reads nothing."""
     found: dict[str, Figure] = {}
     write = canvas.save
 
     def save(figure: Figure, path: Path) -> Path:
         found[path.stem] = figure
-        return write(figure, path)
+        return write(figure, path) if path.suffix == ".svg" else path
 
     monkeypatch.setattr(canvas, "save", save)
     return found
@@ -125,11 +125,14 @@ def test_the_page_has_the_figures_of_a_task_and_of_no_other(tmp_path: Path) -> N
     assert "<h3>Under load</h3>" not in page([Shown(records=found, rows=rows)], margin=0.02)
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_same_records_make_the_same_svg(tmp_path: Path) -> None:
     records = usual()
     for folder in ("a", "b"):
         load_plots.draw([], decisions.turns(records), tmp_path / folder)
-    for path in (tmp_path / "a").glob("*.svg"):
+    paths = [*(tmp_path / "a").glob("*.svg")]
+    assert len(paths) == 3
+    for path in paths:
         assert path.read_text() == (tmp_path / "b" / path.name).read_text()
 
 
@@ -183,6 +186,7 @@ def test_the_highest_rates_alone_are_those_of_the_knee_beside_the_names(
     assert [label.get_text() for label in axes.get_yticklabels()] == names
 
 
+@pytest.mark.usefixtures("figures")
 def test_services_are_named_by_what_differs(tmp_path: Path) -> None:
     load_plots.draw([], decisions.turns(usual()), tmp_path)
     shown = texts(tmp_path / "toy-b1t1-97rps-p99-20ms-knee.svg")
@@ -263,6 +267,7 @@ def test_nothing_is_written_where_there_is_nothing_to_draw(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("figures")
 def test_a_plan_has_a_knee_and_rates_alone_and_no_baseline(tmp_path: Path) -> None:
     plan = {"slices_ns": {}, "shape_ns": (), "requests": (), "rate": None}
     lines = [launch("a", REFERENCE, **plan), launch("a", CONTROL, **plan), launch("a", CELL, max_batch=4, **plan)]
@@ -273,6 +278,7 @@ def test_a_plan_has_a_knee_and_rates_alone_and_no_baseline(tmp_path: Path) -> No
         assert {"1 worker", "1 worker, batch <= 4"} <= set(texts(path))
 
 
+@pytest.mark.usefixtures("figures")
 def test_long_names_of_cells_give_short_names_of_files_of_their_own(tmp_path: Path) -> None:
     variants = ["+".join([f"a_variant_with_a_long_name_{number}"] * 9) for number in range(2)]
     paths = [RAW.replace("raw", variant) for variant in variants]

@@ -16,6 +16,7 @@ from bench.report.figures import search_plots
 from support.searches import Bed, go, made, row, search_of, tried
 
 
+@pytest.mark.usefixtures("svg_alone")
 def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Bed(monkeypatch)
     search = search_of()
@@ -30,6 +31,7 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
         assert text in letters
 
 
+@pytest.mark.usefixtures("svg_alone")
 def test_letters_that_were_tried_together_alone_have_no_bars(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Bed(monkeypatch)
     search = search_of()
@@ -41,6 +43,7 @@ def test_letters_that_were_tried_together_alone_have_no_bars(monkeypatch: pytest
     assert kept.letters_of([whole], proposed.cell) == []
 
 
+@pytest.mark.usefixtures("svg_alone")
 def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -61,6 +64,7 @@ def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
     assert "fidelity (dB)" in without
 
 
+@pytest.mark.usefixtures("svg_alone")
 def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
