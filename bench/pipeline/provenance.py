@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.metadata
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -191,9 +192,15 @@ def code_digest(function: Callable[..., object]) -> str:
     return _digest(path, function.__name__, path.stat().st_mtime_ns, beside=_beside_figures())
 
 
+_READING = threading.Lock()
+"""Files are parsed by one thread at a time: in CPython, two parsers that are interrupted by one another may raise a
+`SystemError` about their depth of recursion."""
+
+
 @functools.cache
 def _digest(path: Path, name: str | None, _changed_ns: int, *, beside: frozenset[str]) -> str:
-    return _Reading(beside).digest(path, name)
+    with _READING:
+        return _Reading(beside).digest(path, name)
 
 
 _Target: TypeAlias = tuple[str, str | None]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
-from bench.pipeline import provenance
+from bench.pipeline import operations, provenance, rounding
 from bench.plugins import catalog, tuning
 
 FILES = {
@@ -263,3 +266,20 @@ def test_figures_of_a_search_depend_on_the_code_that_chooses_its_samples(monkeyp
     after = [provenance.task_digest(task) for task in kinds]
     provenance.task_digest.cache_clear()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
+
+
+def test_digests_are_the_same_in_threads_that_interrupt_each_other() -> None:
+    """Each collection of garbage hands over to another thread, also within the parser of CPython."""
+    functions = [operations.facts, operations.explained, rounding.num_runs, tuning.tuning] * 2
+    alone = [provenance.code_digest(each) for each in functions]
+    provenance._digest.cache_clear()
+    provenance._parse.cache_clear()
+    thresholds, hand_over = gc.get_threshold(), lambda *_: time.sleep(0)
+    gc.callbacks.append(hand_over)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(len(functions)) as pool:
+            assert list(pool.map(provenance.code_digest, functions)) == alone
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(hand_over)

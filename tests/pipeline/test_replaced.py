@@ -81,7 +81,7 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Ran]
     def run(paths: Sequence[str], fails: Mapping[str, tuple[Any, str]], *, waves: bool = False) -> Ran:
         cells = [Cell.from_path(path) for path in paths]
         chosen = [sweeps.Wave([cell]) for cell in cells[:2]] + [sweeps.Wave(cells[2:])]
-        monkeypatch.setattr(sweeps, "waves", lambda *_: chosen)
+        monkeypatch.setattr(sweeps, "waves", lambda *_, baselines: chosen)
         place: Any = Place(bench, fails)
         store = Store(tmp_path / "results", "machine")
         sweep = Sweep(store, Options(goal=Goal(max_launches=2), whole_split=not waves), Told(), place)
