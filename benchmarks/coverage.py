@@ -31,11 +31,13 @@ import instrument
 import numpy as np
 from simulation import Scenario, World
 
-from bench.measure import comparison, corrections, selection, stats
+from bench.measure import comparison, corrections, ledgers, rounds, selection, stats
 from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
+from bench.measure.launch import Launch
 from bench.measure.ledgers import Group
 from bench.measure.questions import Aims
+from bench.pipeline import provenance
 from bench.records.store import write_atomically
 
 ROOT = Path(__file__).parent.parent
@@ -45,14 +47,8 @@ MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
-STATISTICS = (
-    *("belief", "block", "blocks", "comparison", "components", "corrections", "fixed_point", "goal", "joint", "launch"),
-    *("ledgers", "levels", "looks", "model", "program", "questions", "rounds", "selection", "simultaneous", "stats"),
-    "variances",
-)
-"""Modules of `bench.measure` that a simulated sweep runs or takes constants from; the others are about processes."""
-RACING = frozenset({"blocks", "goal", "questions", "rounds"})
-"""Those of them that choose launches, so that only the rates of races depend on them."""
+ALWAYS = (comparison.fit, selection.select, selection.selected_ratio, corrections.judge, ledgers.note, Launch)
+"""The claims that are simulated, and what enters launches; with all that they reach, the rates depend on these."""
 PART, PART_OF_RACES = 50, 10
 """Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""
 WITHIN = 0.03
@@ -217,12 +213,12 @@ def _sizes(trials: int, part: int) -> list[int]:
 
 
 def code(launches: int) -> str:
-    """A digest of all that the rates of sweeps with so many launches depend on."""
-    modules = [name for name in STATISTICS if launches == RACE or name not in RACING]
-    files = [*(ROOT / "bench" / "measure" / f"{name}.py" for name in modules), ROOT / "benchmarks" / "simulation.py"]
+    """A digest of all that the rates of sweeps with so many launches depend on; races choose their launches."""
+    simulated = [provenance.code_digest(each) for each in (*ALWAYS, *([rounds.measure] if launches == RACE else []))]
     functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
-    here = [*functions, repr((SCENARIOS, WITHIN, REGRET))]
-    return hashlib.sha256(b"".join([*(file.read_bytes() for file in files), *map(str.encode, here)])).hexdigest()[:12]
+    world = (ROOT / "benchmarks" / "simulation.py").read_text(encoding="utf-8")
+    here = [*functions, world, repr((SCENARIOS, WITHIN, REGRET, rounds.MAX_WORKERS))]
+    return hashlib.sha256("".join([*simulated, *here]).encode()).hexdigest()[:12]
 
 
 def _as_json(rates: Rates) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from bench.api import Samples
 from bench.api.loading import load_module
 from bench.graphs.costs.profile import profile
 from bench.measure import stats
+from bench.pipeline import provenance
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
@@ -120,7 +122,7 @@ def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
 
 
 def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts: Any) -> None:
-    """A file of the statistics that is not named would change the rates and leave the stored ones valid."""
+    """Code of the statistics that the digest does not reach would change the rates and leave the stored ones valid."""
     coverage, folder = scripts("coverage"), SCRIPTS.parent / "bench" / "measure"
     ran: set[Path] = set()
 
@@ -135,10 +137,13 @@ def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts
             coverage.run(coverage.SCENARIOS[0], launches, trials=1, seed=(0, launches))
     finally:
         sys.setprofile(before)
-    named = {folder / f"{name}.py" for name in coverage.STATISTICS}
-    assert {file for file in ran if file.is_relative_to(folder)} <= named
-    assert len(ran & named) > len(named) / 2, "the sweep was traced"
-    assert not ran & {folder / f"{name}.py" for name in coverage.RACING}, "it chose no launches"
+    reading = provenance._Reading(provenance._beside_figures())
+    for function in coverage.ALWAYS:
+        reading.digest(Path(inspect.getfile(function)), function.__name__)
+    reached = {file for file, _ in reading._reached}
+    assert len(ran & reached) > 10, "the sweep was traced"
+    assert {file for file in ran if file.is_relative_to(folder)} <= reached
+    assert folder / "rounds.py" not in ran, "it chose no launches"
 
 
 def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
@@ -151,8 +156,10 @@ def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
     assert cases.rates("quiet; 1") == {"covered": coverage.Rate(times=9, of=10)}
     assert cases.rates("quiet; 2") == {"covered": coverage.Rate(times=3, of=4)}
     cases.keep("quiet; race; 5 sweeps", {"covered": coverage.Rate(times=5, of=5)})
-    monkeypatch.setattr(coverage, "RACING", frozenset({"levels"}))  # so other code makes the rates of these alone
-    changed = coverage.Cases(tmp_path / "coverage.json")
+    code = coverage.code
+    with monkeypatch.context() as patch:
+        patch.setattr(coverage, "code", lambda launches: "other" if launches else code(launches))
+        changed = coverage.Cases(tmp_path / "coverage.json")
     assert changed.rates("quiet; 1") is None
     assert changed.rates("quiet; race; 5 sweeps") == {"covered": coverage.Rate(times=5, of=5)}
     monkeypatch.setattr(coverage, "SCENARIOS", coverage.SCENARIOS[:-1])
