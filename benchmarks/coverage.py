@@ -35,7 +35,7 @@ from bench.measure import comparison, corrections, ledgers, rounds, selection, s
 from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
-from bench.measure.ledgers import Group
+from bench.measure.ledgers import Group, Ledger
 from bench.measure.questions import Aims
 from bench.pipeline import provenance
 from bench.records.store import write_atomically
@@ -47,7 +47,10 @@ MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
-ALWAYS = (comparison.fit, selection.select, selection.selected_ratio, corrections.judge, ledgers.note, Launch)
+ALWAYS = (
+    *(comparison.fit, selection.select, selection.selected_ratio, corrections.judge, ledgers.note),
+    *(Group, Ledger, Launch),
+)
 """The claims that are simulated, and what enters launches; with all that they reach, the rates depend on these."""
 PART, PART_OF_RACES = 50, 10
 """Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""

@@ -91,7 +91,7 @@ class Sweep:
     """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored.
 
     Attributes:
-        left_out: cells for which there was no time: those that compile for long, or are expected to gain little.
+        left_out: cells for which there was no time: those that compile for long, or are not expected to be the fastest.
         exports: which exports work, and the cells that were measured in place of those whose export fails.
     """
 
@@ -439,8 +439,9 @@ def _of_usable(usable: Set[str], ratio: Callable[[str], float], path: str) -> fl
 
 
 def _num_new(groups: Sequence[Group]) -> int:
-    """The number of cells that have no launch yet."""
-    return sum(not ledger.launches for group in groups for ledger in group.ledgers)
+    """The number of cells that have no launch yet, and get one."""
+    ledgers = [ledger for group in groups if not group.baseline.failed for ledger in group.ledgers]
+    return sum(not (ledger.launches or ledger.failed) for ledger in ledgers)
 
 
 def _extent(quality: Quality) -> float:

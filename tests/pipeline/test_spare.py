@@ -1,4 +1,4 @@
-"""Cells that gain little are left out of a sweep where measuring would lose some of its time."""
+"""Cells that are not expected to be the fastest are left out where open questions would lose some of their time."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def test_ratios_of_two_machines_are_not_compared() -> None:
     assert sweeps.waves(cells, *sources)[1].spare == (fast,)
 
 
-def test_plain_exports_on_their_usual_runtimes_are_never_spare() -> None:
+def test_plain_exports_that_are_as_fast_as_others_are_never_spare() -> None:
     """At two threads they are all that there is, and the baseline is one of them."""
     cells = list(full())
     spare = [cell for wave in sweeps.waves(cells, lambda path: 1.0) for cell in wave.spare]

@@ -87,7 +87,7 @@ def run_small(
             starts = range(0, num_samples, batch)
             parts = [answers(session, task, taken(inputs, range(start, start + batch))) for start in starts]
             for name in parts[0]:
-                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:NUM_FEW]
+                saved[f"{batch}/{name}"] = np.concatenate([part[name] for part in parts])[:num_samples]
         for name, output in answers(session, task, cropped).items():
             saved[f"cropped/{name}"] = output
         num_params = session.num_params
