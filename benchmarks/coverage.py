@@ -22,7 +22,7 @@ import inspect
 import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ MOST_FALSE = 0.05
 LAUNCHES = (1, 2, 3, 6)
 RACE = 0
 """Stands for the launches of a sweep that chooses them by its open questions."""
-ALWAYS = (
+ALWAYS: tuple[Callable[..., object], ...] = (
     *(comparison.fit, selection.select, selection.selected_ratio, corrections.judge, ledgers.note),
     *(Group, Ledger, Launch),
 )
