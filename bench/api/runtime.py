@@ -194,7 +194,10 @@ class Runtime(Plugin, abc.ABC):
 
     @abc.abstractmethod
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        """Load the artifact and make it ready to run with `threads` intra-op threads."""
+        """Load the artifact and make it ready to run with `threads` intra-op threads.
+
+        The harness has called `check_provider` before; whoever else opens an artifact calls it first.
+        """
 
     @beside_figures
     def profile_nodes(

@@ -69,10 +69,10 @@ class Expected:
 
 def _medians_by_deployment(ratios: Mapping[str, float]) -> dict[str, float]:
     """By deployment, the median of the ratios of its cells, which are given by path."""
-    found: dict[str, list[float]] = {}
+    of_tasks: dict[str, list[float]] = {}
     for path, ratio in ratios.items():
-        found.setdefault(_deployment(path), []).append(ratio)
-    return {deployment: statistics.median(each) for deployment, each in found.items()}
+        of_tasks.setdefault(_deployment(path), []).append(ratio)
+    return {deployment: statistics.median(each) for deployment, each in of_tasks.items()}
 
 
 def _deployment(path: str) -> str:

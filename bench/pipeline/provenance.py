@@ -329,7 +329,7 @@ def _make_bare(statement: ast.stmt, beside: frozenset[str]) -> None:
         elif isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(value=...)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for arg in (found for found in _nodes(node.args) if isinstance(found, ast.arg)):
+            for arg in (each for each in _nodes(node.args) if isinstance(each, ast.arg)):
                 arg.annotation = None
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
             nodes += getattr(node, field, ())
@@ -389,15 +389,15 @@ def _registers(statement: ast.stmt, own: set[str]) -> bool:
 
 def _nodes(statement: ast.AST) -> list[ast.AST]:
     """The nodes of a syntax tree in the order of `ast.walk`, which takes three times as long, but no contexts."""
-    found = [statement]
-    for node in found:
+    nodes = [statement]
+    for node in nodes:
         for field in node._fields:
             value = getattr(node, field, None)
             if isinstance(value, list):
-                found += [item for item in value if isinstance(item, ast.AST)]
+                nodes += [item for item in value if isinstance(item, ast.AST)]
             elif isinstance(value, ast.AST) and field != "ctx":
-                found.append(value)
-    return found
+                nodes.append(value)
+    return nodes
 
 
 def _imports(nodes: Iterable[ast.AST]) -> dict[str, _Target]:

@@ -126,10 +126,10 @@ def test_a_command_that_launches_nothing_tells_of_no_launches(tmp_path: Path) ->
 def stopped_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, int], Run]]:
     """What a process does that is stopped at a moment: all run at once, for each waits until its last second."""
     folder = tmp_path_factory.mktemp("stopped")
-    asked = [(moment, number) for moment in MOMENTS for number in (signal.SIGINT, signal.SIGTERM)]
-    with ThreadPoolExecutor(len(asked)) as pool:
+    stops = [(moment, number) for moment in MOMENTS for number in (signal.SIGINT, signal.SIGTERM)]
+    with ThreadPoolExecutor(len(stops)) as pool:
         runs = {
-            (moment, number): pool.submit(run, DURING, str(int(number)), moment, cwd=folder) for moment, number in asked
+            (moment, number): pool.submit(run, DURING, str(int(number)), moment, cwd=folder) for moment, number in stops
         }
         yield lambda moment, number: runs[moment, signal.Signals(number)].result()
 
