@@ -78,7 +78,8 @@ def check(harness: Harness, cells: Sequence[str] = FEW, launches: int = 4) -> se
     """No launch is stored twice, no two leases of a machine overlap, and every cell has its launches; the machines."""
     rows = harness.rows()
     assert set(rows) == set(cells)
-    assert all(row["status"] == "ok" and row["num_launches"] >= launches for row in rows.values())
+    states = {path: (row["status"], row["num_launches"] >= launches, row["reason"]) for path, row in rows.items()}
+    assert {state[:2] for state in states.values()} == {("ok", True)}, (states, harness.stderr())
     lines = harness.lines("launch")
     assert max(Counter(line["launch"] for line in lines).values()) == 1
     for place in {line["place"] for line in lines}:

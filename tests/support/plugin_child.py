@@ -163,7 +163,7 @@ def parameters(*, runtime: str, provider: str, task: str, source: str, artifact:
         return {"num_params": session.num_params, "repeated": session.repeated}
 
 
-def own_parameters(*, runtime: str, provider: str, task: str, source: str) -> dict[str, Any]:
+def own_parameters(*, task: str, source: str) -> dict[str, Any]:
     """The parameters of a task's model as PyTorch or Keras counts them, without statistics of normalizations."""
     definition = catalog.task(task)
     model = definition.build(source, definition.weights_path)

@@ -62,6 +62,14 @@ class Workers:
         key = _key_of_runtime(runtime, provider)
         return self._request(key, operation, {"runtime": runtime, "provider": provider, **arguments})
 
+    def build(self, operation: Callable[..., Any], *, source: str, **arguments: Any) -> dict[str, Any]:
+        """Make a request that builds a model of a source, in a worker in which no runtime opens any.
+
+        Raises:
+            ChildError: as `Child.request`.
+        """
+        return self._request(_key_of_source(source), operation, {"source": source, **arguments})
+
     def transform(self, *, variant: str, **arguments: Any) -> dict[str, Any]:
         """Apply a variant to an artifact.
 
