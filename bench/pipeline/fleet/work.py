@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import os
 import queue
 import threading
 import time
@@ -155,7 +156,7 @@ def block(
         BenchError: the machine is in use or cannot go on, or one of the cells is another cell here.
     """
     began_s = time.monotonic()
-    with _fit(), lease.held(wait_s=WAIT_S):
+    with _fit() as still_lives, lease.held(wait_s=WAIT_S):
         start_s = time.time()
         subjects, failures = [], []
         for value in others:
@@ -170,6 +171,7 @@ def block(
             out_of_time=lambda: time.monotonic() - began_s >= left_s,
             repeats=_REPEATS,
         )
+        still_lives()
         marks = {"place": name, "lease_s": (start_s, time.time())}
     return Done(
         launches=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.launches),
@@ -258,14 +260,23 @@ def _kept(key: str, name: str, content: Any) -> Path:
 
 
 @contextlib.contextmanager
-def _fit() -> Iterator[None]:
+def _fit() -> Iterator[Callable[[], None]]:
     """Tell of a disk that is full or broken, and of a cache that cannot be written, as of the machine.
+
+    Yields a function to call before results are sent: where the machine is dying, Ray kills the children of this
+    process first, and a cell would be blamed for that.
 
     Raises:
         UnfitError: such as for a full disk.
     """
+    raylet = os.getppid()
+
+    def still_lives() -> None:
+        if os.getppid() != raylet:
+            raise UnfitError("Ray's process on this machine has died")
+
     try:
-        yield
+        yield still_lives
     except OSError as error:
         if error.errno not in UNFIT:
             raise
@@ -278,8 +289,13 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
     def run() -> None:
         try:
-            with _fit(), lease.held(wait_s=WAIT_S):
-                step(lambda each: told.put((each,)))
+            with _fit() as still_lives, lease.held(wait_s=WAIT_S):
+
+                def send(each: Any) -> None:
+                    still_lives()
+                    told.put((each,))
+
+                step(send)
             told.put(())
         except BaseException as error:  # raised again where the items are yielded
             told.put((None, error))
