@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from bench.api import sized
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.names import Role, TaskName
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
 from bench.pipeline.generated import AGREEMENT
@@ -34,10 +34,9 @@ class Stage:
         return self.num_new == 1
 
     @classmethod
-    def of(cls, task: str) -> Stage:
+    def of(cls, task: TaskName) -> Stage:
         """The request of a task that generates."""
-        num_prompt, num_new = sized.request_of(task)
-        return cls(num_prompt=num_prompt, num_new=num_new)
+        return cls(num_prompt=task.num_prompt, num_new=task.num_new)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,9 +81,9 @@ def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
     """
     found: dict[tuple[str, str, int], dict[Stage, Row]] = {}
     for row in rows:
-        if sized.is_generating(row.task) and row.status == "ok" and row.fidelity != "broken" and row.latency_p50_ns:
-            key = (sized.family_of(row.task), _name(row), row.threads)
-            found.setdefault(key, {})[Stage.of(row.task)] = row
+        task, is_sound = row.task_name, row.status == "ok" and row.fidelity != "broken"
+        if task.role is Role.GENERATION and is_sound and row.latency_p50_ns:
+            found.setdefault((task.model, _name(row), row.threads), {})[Stage.of(task)] = row
     made = [_deployment(stored, key, stages) for key, stages in found.items()]
     return sorted((one for one in made if one is not None), key=_speed)
 
@@ -125,7 +124,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
         name=name,
         threads=threads,
         rows=ordered,
-        over={one.runtime: _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
+        over={str(one.runtime): _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
         metric=(quality.metrics or {}).get(quality.metric_name or ""),
         metric_name=quality.metric_name or "",
         agreement=min(agreements, default=None),
@@ -145,7 +144,7 @@ def _over(stored: Results, rows: Mapping[Stage, Row], plain: Cell) -> dict[Stage
     """How many times as fast each decode stage is as with a framework alone, in the blocks that connect the two."""
     found = {}
     for stage, row in rows.items():
-        other = dataclasses.replace(plain, task=Cell.from_path(row.cell).task).path
+        other = dataclasses.replace(plain, task=row.task_name).path
         fitted = stored.measurements.of(row.cell)
         if stage.is_prefill or fitted is None or other == row.cell or not {other, row.cell} <= set(fitted.names):
             continue

@@ -30,7 +30,8 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
     cell, task = recipe.cell, recipe.task()
     runtime = catalog.runtime(cell.runtime)
     runtime.import_packages()
-    session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
+    provider = str(cell.provider)
+    session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=provider, threads=cell.threads)
     return Loaded(session, task)
 
 

@@ -329,13 +329,13 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
 
 def _how(cell: Cell) -> dict[str, Any]:
     """The arguments of `Runtime.open` that a cell determines, besides the artifact and the task."""
-    return {"source": cell.source, "provider": cell.provider, "threads": cell.threads}
+    return {"source": cell.source, "provider": str(cell.provider), "threads": cell.threads}
 
 
 def inspect(*, cell: str, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
     """Ask a runtime how it runs an artifact: in which precision, and which nodes on which provider."""
     known = Cell.from_path(cell)
-    return catalog.runtime(known.runtime).inspect(Path(artifact), provider=known.provider, shapes=shapes)
+    return catalog.runtime(known.runtime).inspect(Path(artifact), provider=str(known.provider), shapes=shapes)
 
 
 def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> dict[str, Any]:

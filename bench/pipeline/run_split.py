@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.api import versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
@@ -59,7 +58,7 @@ def beside(
     Raises:
         As `bench.pipeline.verify.verify`.
     """
-    if versioned.label_of(cell.runtime) or judge is not None:
+    if cell.runtime.label or judge is not None:
         return _verify_there(cell, artifact, reference, limits, save_outputs, judge or cell)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)

@@ -6,15 +6,16 @@ import pytest
 
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError
+from bench.api.names import PluginName, ProviderName, Role, TaskName, VariantName
 
 PATH = "crnn/tf/tf2onnx/onnxoptimizer+onnxsim/onnxruntime/cpu-bf16/b4t2"
 CELL = Cell(
-    task="crnn",
+    task=TaskName("crnn"),
     source="tf",
-    exporter="tf2onnx",
-    variant="onnxoptimizer+onnxsim",
-    runtime="onnxruntime",
-    provider="cpu-bf16",
+    exporter=PluginName("tf2onnx"),
+    chain=(VariantName("onnxoptimizer"), VariantName("onnxsim")),
+    runtime=PluginName("onnxruntime"),
+    provider=ProviderName("cpu-bf16"),
     batch=4,
     threads=2,
 )
@@ -29,10 +30,41 @@ def test_path_there_and_back(path: str) -> None:
 def test_parts_of_a_path() -> None:
     assert Cell.from_path(PATH) == CELL
     assert str(CELL) == PATH
-    assert CELL.chain == ("onnxoptimizer", "onnxsim")
+    assert CELL.variant == "onnxoptimizer+onnxsim"
     assert CELL.artifact_path == "crnn/tf/tf2onnx/onnxoptimizer+onnxsim"
     assert CELL.group == ("crnn", 4, 2)
     assert Cell.from_path("toy/null/native/raw/null/cpu/b1t1").chain == ()
+    assert Cell.from_path("toy/null/native/raw/null/cpu/b1t1").variant == "raw"
+
+
+def test_every_part_that_a_path_may_have() -> None:
+    path = "lm~generate@new=1,prompt=9/torch/torch_onnx@2.9/dedup+mixed-2f1d@1.0/onnxruntime@1.22.0/cpu+no_arena/b1t2"
+    cell = Cell.from_path(path)
+    assert cell == Cell(
+        task=TaskName("lm", Role.GENERATION, (("new", 1), ("prompt", 9))),
+        source="torch",
+        exporter=PluginName("torch_onnx", "2.9"),
+        chain=(VariantName("dedup"), VariantName("mixed", "1.0", "2f1d")),
+        runtime=PluginName("onnxruntime", "1.22.0"),
+        provider=ProviderName("cpu", ("no_arena",)),
+        batch=1,
+        threads=2,
+    )
+    assert cell.path == path
+
+
+def test_coordinates_there_and_back() -> None:
+    assert CELL.coordinates == {
+        "task": "crnn",
+        "source": "tf",
+        "exporter": "tf2onnx",
+        "variant": "onnxoptimizer+onnxsim",
+        "runtime": "onnxruntime",
+        "provider": "cpu-bf16",
+        "batch": 4,
+        "threads": 2,
+    }
+    assert Cell.from_coordinates(CELL.coordinates) == CELL
 
 
 @pytest.mark.parametrize(
@@ -91,7 +123,6 @@ def test_any_glob_will_do_and_none_matches_nothing() -> None:
     assert not matches(CELL, [])
 
 
-def test_cells_are_ordered_and_hashable() -> None:
-    first, second = Cell.from_path("a/a/a/raw/a/cpu/b1t1"), Cell.from_path("a/a/a/raw/a/cpu/b2t1")
-    assert sorted([second, first]) == [first, second]
-    assert len({first, Cell.from_path(first.path)}) == 1
+def test_cells_are_hashable() -> None:
+    assert CELL.path  # what is kept with a cell is no part of it
+    assert len({CELL, Cell.from_path(PATH), Cell.from_coordinates(CELL.coordinates)}) == 1
