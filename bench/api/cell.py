@@ -10,13 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.api.errors import InputError
-from bench.api.names import NAME, PluginName, ProviderName, TaskName, VariantName
+from bench.api.names import PLUS, PluginName, ProviderName, TaskName, VariantName
 
 RAW = "raw"  # the empty variant chain
-CHAIN = "+"
-_PATH = "{task}/{source}/{exporter}/{variant}/{runtime}/{provider}/b{batch}t{threads}"
 _TEXTS = ("task", "source", "exporter", "variant", "runtime", "provider")
 _SIZES = re.compile(r"b([1-9]\d*)t([1-9]\d*)")
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_PLUGIN = rf"{_NAME}(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?"
+_CHAINS = [rf"{name}(?:\+{name})*" for name in (_PLUGIN, _NAME)]
+_FORMS = [re.compile(form) for form in (_NAME, _NAME, _PLUGIN, _CHAINS[0], _PLUGIN, _CHAINS[1])]
+"""What may stand in a path, part by part; of the task, for its model."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,12 @@ class Cell:
     @functools.cached_property
     def path(self) -> str:
         """The cell as one text: `toy/null/native/raw/null/cpu/b1t1`."""
-        return _PATH.format(**self.coordinates)
+        return f"{self.artifact_path}/{self.runtime}/{self.provider}/b{self.batch}t{self.threads}"
 
     @property
     def variant(self) -> str:
         """The chain as one text: names of the variants joined by `+`, or `raw`."""
-        return CHAIN.join(map(str, self.chain)) or RAW
+        return PLUS.join(map(str, self.chain)) or RAW
 
     @property
     def coordinates(self) -> dict[str, Any]:
@@ -89,7 +92,8 @@ class Cell:
             InputError: the texts are no names.
             KeyError: one of them is missing.
         """
-        return _parsed(_PATH.format(**coordinates))
+        form = "{task}/{source}/{exporter}/{variant}/{runtime}/{provider}/b{batch}t{threads}"
+        return _parsed(form.format(**coordinates))
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -99,34 +103,29 @@ def _parsed(path: str) -> Cell:
     sizes = _SIZES.fullmatch(parts[-1])
     if len(parts) != 7 or sizes is None:
         raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
-    task, source, exporter, variant, runtime, provider, _ = parts
     try:
-        cell = Cell(
-            task=TaskName.parse(task),
-            source=source,
-            exporter=PluginName.parse(exporter),
-            chain=chain_of(variant),
-            runtime=PluginName.parse(runtime),
-            provider=ProviderName.parse(provider),
-            batch=int(sizes[1]),
-            threads=int(sizes[2]),
-        )
+        task = TaskName.parse(parts[0])
     except InputError as error:
         raise InputError(f"not a cell: {path!r}; {error}") from error
-    for name in (cell.task.model, source):
-        if NAME.fullmatch(name) is None:
+    for name, form in zip((task.model, *parts[1:]), _FORMS, strict=False):
+        if form.fullmatch(name) is None:
             raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
-    return cell
+    return Cell(
+        task=task,
+        source=parts[1],
+        exporter=PluginName.parse(parts[2]),
+        chain=chain_of(parts[3]),
+        runtime=PluginName.parse(parts[4]),
+        provider=ProviderName.parse(parts[5]),
+        batch=int(sizes[1]),
+        threads=int(sizes[2]),
+    )
 
 
 @functools.lru_cache(maxsize=10_000)
 def chain_of(variant: str) -> tuple[VariantName, ...]:
-    """The variants of a chain as one text, first to last; none of `raw`.
-
-    Raises:
-        InputError: one of them is not a name.
-    """
-    return () if variant == RAW else tuple(map(VariantName.parse, variant.split(CHAIN)))
+    """The variants of a chain as one text, first to last; none of `raw`."""
+    return () if variant == RAW else tuple(map(VariantName.parse, variant.split(PLUS)))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

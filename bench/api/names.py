@@ -1,7 +1,7 @@
 """The names in a cell's path as typed values: of its task, of its plugins and of its provider.
 
-`parse` reads a name and `str` writes it; nothing else knows how names are spelled. Each value has one spelling: sizes
-stand in the order of their dimensions' names.
+`parse` reads a name and `str` writes it; nothing else knows how names are spelled. It takes any text, such as a glob:
+which characters a cell's path may have, `bench.api.cell` says.
 
     encoder@tokens=16                      a task at another size
     lm~generate@new=64,prompt=256          a request to generate text
@@ -26,11 +26,8 @@ PROMPT, NEW = "prompt", "new"
 """Names of the sizes of a request to generate: tokens of the prompt, and new tokens."""
 USUAL_PROMPT, USUAL_NEW = 256, 64
 """Of a request to generate whose name tells no sizes."""
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_AT = "@"
-"""Before the sizes of a task, and before the label of a plugin."""
-_OPTION = "+"
+AT, PLUS = "@", "+"
+"""Before the sizes of a task or the label of a plugin; between variants of a chain or options of a provider."""
 _SIZES = re.compile(r"[A-Za-z0-9_.-]+=(0|[1-9]\d*)(,[A-Za-z0-9_.-]+=(0|[1-9]\d*))*")
 """A size of 0 is that of an empty cache."""
 
@@ -74,13 +71,20 @@ class TaskName:
     sizes: tuple[tuple[str, int], ...] = ()
 
     @classmethod
+    @functools.lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> TaskName:
-        """The task of a name. The model is not checked: it may be a pattern, as in a glob.
+        """The task of a name, its sizes in any order.
 
         Raises:
             InputError: what stands for sizes is none.
         """
-        return _task(text)
+        name, mark, at = text.partition(AT)
+        if mark and _SIZES.fullmatch(at) is None:
+            example = f"{NEW}=64,{PROMPT}=256" if name.endswith(Role.GENERATION) else "height=224,width=224"
+            raise InputError(f"not sizes of a task: {text!r}; they read {name}@{example}")
+        role = next((role for role in Role if role and name.endswith(role)), Role.INFERENCE)
+        pairs = (part.rpartition("=") for part in at.split(",") if part)
+        return cls(name.removesuffix(role), role).at({dim: int(size) for dim, _, size in pairs})
 
     def at(self, sizes: Mapping[str, int]) -> TaskName:
         """The same request at other sizes by dimension."""
@@ -108,20 +112,8 @@ class TaskName:
         return self.role in (Role.TUNING, Role.CONFIRMATION)
 
     def __str__(self) -> str:
-        sizes = ",".join(f"{dim}={size}" for dim, size in self.sizes)
-        return f"{self.model}{self.role}{_AT if sizes else ''}{sizes}"
-
-
-@functools.lru_cache(maxsize=10_000)
-def _task(text: str) -> TaskName:
-    """See `TaskName.parse`."""
-    name, mark, at = text.partition(_AT)
-    if mark and _SIZES.fullmatch(at) is None:
-        example = f"{NEW}=64,{PROMPT}=256" if name.endswith(Role.GENERATION) else "height=224,width=224"
-        raise InputError(f"not sizes of a task: {text!r}; they read {name}@{example}")
-    role = next((role for role in Role if role and name.endswith(role)), Role.INFERENCE)
-    pairs = (part.rpartition("=") for part in at.split(",") if part)
-    return TaskName(name.removesuffix(role), role).at({dim: int(size) for dim, _, size in pairs})
+        sizes = AT + ",".join(f"{dim}={size}" for dim, size in self.sizes) if self.sizes else ""
+        return f"{self.model}{self.role}{sizes}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,25 +129,19 @@ class PluginName:
     label: str = ""
 
     @classmethod
+    @functools.lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> PluginName:
-        """The plugin of a name.
+        """The plugin of a name."""
+        plugin, _, label = text.partition(AT)
+        return PluginName(plugin, label)
 
-        Raises:
-            InputError: it is not a name.
-        """
-        return _plugin(text)
+    @property
+    def listed(self) -> str:
+        """The name without the label, as `bench list` has it."""
+        return self.plugin
 
     def __str__(self) -> str:
-        return f"{self.plugin}{_AT}{self.label}" if self.label else self.plugin
-
-
-@functools.lru_cache(maxsize=10_000)
-def _plugin(text: str) -> PluginName:
-    """See `PluginName.parse`."""
-    plugin, mark, label = text.partition(_AT)
-    if NAME.fullmatch(plugin) is None or (mark and LABEL.fullmatch(label) is None):
-        raise InputError(f"{text!r} is not a name")
-    return PluginName(plugin, label)
+        return f"{self.listed}{AT}{self.label}" if self.label else self.listed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,29 +151,16 @@ class VariantName(PluginName):
     option: str = ""
 
     @classmethod
+    @functools.lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> VariantName:
-        """The variant of a name.
-
-        Raises:
-            InputError: it is not a name.
-        """
-        return _variant(text)
+        """The variant of a name; an option begins after the first `-`."""
+        name, _, label = text.partition(AT)
+        plugin, _, option = name.partition("-")
+        return VariantName(plugin, label, option) if option else VariantName(name, label)
 
     @property
     def listed(self) -> str:
-        """The name without the label, as `bench list` has it."""
         return f"{self.plugin}-{self.option}" if self.option else self.plugin
-
-    def __str__(self) -> str:
-        return f"{self.listed}{_AT}{self.label}" if self.label else self.listed
-
-
-@functools.lru_cache(maxsize=10_000)
-def _variant(text: str) -> VariantName:
-    """See `VariantName.parse`."""
-    name = _plugin(text)
-    plugin, _, option = name.plugin.partition("-")
-    return VariantName(plugin, name.label, option) if option else VariantName(name.plugin, name.label)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,13 +176,11 @@ class ProviderName:
     options: tuple[str, ...] = ()
 
     @classmethod
+    @functools.lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> ProviderName:
-        """The provider of a name, with its options as they stand there.
-
-        Raises:
-            InputError: it is not a name.
-        """
-        return _provider(text)
+        """The provider of a name, with its options as they stand there."""
+        device, *options = text.split(PLUS)
+        return cls(device, tuple(options))
 
     def with_options(self, options: Iterable[str]) -> ProviderName:
         """The provider with further options."""
@@ -221,14 +192,4 @@ class ProviderName:
         return "cpu" in self.device.split("-")
 
     def __str__(self) -> str:
-        return _OPTION.join((self.device, *self.options))
-
-
-@functools.lru_cache(maxsize=10_000)
-def _provider(text: str) -> ProviderName:
-    """See `ProviderName.parse`."""
-    device, *options = text.split(_OPTION)
-    for name in (device, *options):
-        if NAME.fullmatch(name) is None:
-            raise InputError(f"{name!r} is not a name")
-    return ProviderName(device, tuple(options))
+        return PLUS.join((self.device, *self.options))

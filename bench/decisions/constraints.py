@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from bench.api import loss_units
 from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
-from bench.api.names import TaskName
 from bench.decisions import open_sizes
 from bench.measure.questions import Aims
 from bench.pipeline import rounding
@@ -154,7 +153,7 @@ def eligible(measurements: Measurements, group: Group, constraints: Constraints)
         (row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None),
         key=lambda row: (getattr(row, by), row.cell),
     )
-    left_out = open_sizes.of_guessed_sizes(TaskName.parse(group.task), [row.cell for row in ranked])
+    left_out = open_sizes.of_guessed_sizes(group.task_name, [row.cell for row in ranked])
     limits = {option: limit for option, limit in constraints.limits(None).items() if option != METRIC}
     rows = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
     return Eligible(

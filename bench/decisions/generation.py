@@ -11,7 +11,7 @@ from bench.api.names import Role, TaskName
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
 from bench.pipeline.generated import AGREEMENT
-from bench.records import read_bounds
+from bench.records import ranking, read_bounds
 from bench.records.folder import Results
 from bench.records.lines import Generation
 from bench.records.rows import Row
@@ -83,13 +83,9 @@ def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
     for row in rows:
         task, is_sound = row.task_name, row.status == "ok" and row.fidelity != "broken"
         if task.role is Role.GENERATION and is_sound and row.latency_p50_ns:
-            found.setdefault((task.model, _name(row), row.threads), {})[Stage.of(task)] = row
+            found.setdefault((task.model, ranking.short_name(row), row.threads), {})[Stage.of(task)] = row
     made = [_deployment(stored, key, stages) for key, stages in found.items()]
     return sorted((one for one in made if one is not None), key=_speed)
-
-
-def _name(row: Row) -> str:
-    return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
 
 
 def _speed(one: Deployment) -> tuple[str, int, float, str]:

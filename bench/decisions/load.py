@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
+from bench.api.names import TaskName
 from bench.measure import comparison
 from bench.measure.comparison import REFERENCE, Comparison, Fitted, Group, Series
 from bench.measure.load.launch import HIGHEST, P90, P99, PERCENTILES, SHAPE, LoadLaunch, LoadRun
@@ -207,9 +208,8 @@ def last(records: Mapping[str, Record], cells: Collection[Cell]) -> list[Turns]:
 
 def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
     """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
-    of_task = {
-        path: record for path, record in records.items() if str(record.cell.task) == task and record.load_launches
-    }
+    name = TaskName.parse(task)
+    of_task = {path: record for path, record in records.items() if record.cell.task == name and record.load_launches}
     plans = [one for one in turns(of_task) if one.is_plan]
     return plans[-1] if plans and plans[-1].best() is not None else None
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from bench.api.errors import InputError
 from bench.api.loss_units import AllowedLoss
-from bench.api.names import Role, TaskName
+from bench.api.names import Role
 from bench.decisions import constraints as limiting
 from bench.decisions import standing as standings
 from bench.decisions import twins
@@ -157,7 +157,7 @@ def _only_group(rows: Sequence[Row]) -> Group:
 
 
 def _check(group: Group, constraints: Constraints) -> None:
-    task = TaskName.parse(group.task)
+    task = group.task_name
     if constraints.is_of_generation and task.role is not Role.GENERATION:
         raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
     if constraints.min_tokens_per_s and task.num_new == 1:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.loss_units import AllowedLoss
-from bench.api.names import BATCH, NEW, Role, TaskName
+from bench.api.names import BATCH, NEW, Role
 from bench.decisions import pick, standing
 from bench.decisions.constraints import Constraints, qualified
 from bench.measure import selection
@@ -68,8 +68,7 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
     """
     found: dict[tuple[str, str, tuple[tuple[str, int], ...], int], dict[int, Group]] = {}
     for group in _current(measurements, ranking.select(rows).groups):
-        task = TaskName.parse(group.task)
-        sizes = {BATCH: group.batch, **dict(task.sizes)}
+        task, sizes = group.task_name, {BATCH: group.batch, **dict(group.task_name.sizes)}
         for dim, size in sizes.items():
             if dim == NEW and task.role is Role.GENERATION:
                 continue  # the first token and those after it are no sizes of one request
@@ -85,12 +84,8 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
 def _current(measurements: Measurements, groups: Iterable[Group]) -> list[Group]:
     """The groups of the model that was measured last under each name: another model of the name is no other size."""
     headers = [(group, measurements.records[group.rows[0].cell].header) for group in groups]
-    newest = {_model(group): header for group, header in sorted(headers, key=lambda pair: pair[1].time)}
-    return [group for group, header in headers if header.family == newest[_model(group)].family]
-
-
-def _model(group: Group) -> str:
-    return TaskName.parse(group.task).model
+    newest = {group.task_name.model: header for group, header in sorted(headers, key=lambda pair: pair[1].time)}
+    return [group for group, header in headers if header.family == newest[group.task_name.model].family]
 
 
 def _family(

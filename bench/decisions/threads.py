@@ -54,20 +54,18 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
         if record.thread_launches and record.failure is None:
             one = dataclasses.replace(record.cell, threads=1)
             by_cell.setdefault(one, {})[record.cell.threads] = record
-    found = (cell for cell, by_threads in by_cell.items() if 1 in by_threads)
-    cells = sorted(found, key=lambda cell: (cell.path.split("/")[:-1], cell.batch))
+    cells = [cell for cell, by_threads in by_cell.items() if 1 in by_threads]
+    cells.sort(key=lambda cell: [*cell.coordinates.values()])
     fits = comparison.fit([_group(by_cell[cell]) for cell in cells])
-    scaled = (_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True))
-    return [scaling for scaling in scaled if scaling.over_one]
+    found = [_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True)]
+    return [scaling for scaling in found if scaling.over_one]
 
 
 def _group(by_threads: Mapping[int, Record]) -> Group:
     """A cell at several numbers of threads, each of which the machine's state may act on differently."""
     series = {
-        count: Series(
-            name=str(count), program=f"{record.cell.runtime.plugin}, {count}", launches=record.thread_launches
-        )
-        for count, record in by_threads.items()
+        count: Series(name=str(count), program=f"{one.cell.runtime.plugin}, {count}", launches=one.thread_launches)
+        for count, one in by_threads.items()
     }
     return Group(baseline=series[1], cells=list(series.values()))
 

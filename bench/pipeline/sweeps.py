@@ -11,7 +11,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.api import Exporter, Plugin, errors, loading
 from bench.api.cell import RAW, Cell, chain_of, matches
@@ -268,7 +268,7 @@ def cells_of(
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
     # Asked once: some look at the machine.
-    providers = functools.cache(lambda name: declared.ask(runtimes[name], "providers"))
+    providers = functools.cache(lambda name: [*map(ProviderName, declared.ask(runtimes[name], "providers"))])
     exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
     for task_name in map(TaskName.parse, tasks):
         generates, task = task_name.role is Role.GENERATION, catalog.task(task_name)
@@ -277,6 +277,7 @@ def cells_of(
                 continue
             if exporter.freezes if generates else exporter.generates:  # it writes no model that generates, or only such
                 continue
+            parts: dict[str, Any] = {"task": task_name, "source": source, "exporter": PluginName(exporter_name)}
             format_ = exporter.format(source)
             fitting = [chain for chain in map(chain_of, variants) if _fits(chain, format_, generates=generates)]
             opening = [
@@ -287,18 +288,9 @@ def cells_of(
                 and (with_ways_out or runtime.stands_in_for(task) is not False)
             ]
             cells += [
-                Cell(
-                    task=task_name,
-                    source=source,
-                    exporter=PluginName.parse(exporter_name),
-                    chain=chain,
-                    runtime=PluginName.parse(opener),
-                    provider=ProviderName.parse(provider),
-                    batch=batch,
-                    threads=num_threads,
-                )
-                for chain, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads)
-                for provider in providers(opener)
+                Cell(**parts, chain=chain, runtime=PluginName(name), provider=provider, batch=batch, threads=number)
+                for chain, name, batch, number in itertools.product(fitting, opening, batches, threads)
+                for provider in providers(name)
             ]
     return cells
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from bench.api.errors import InputError, suggest
+from bench.api.names import TaskName
 from bench.records.rows import COLUMNS, Row
 
 Request = tuple[str, int, int]
@@ -28,6 +29,11 @@ class Group:
     threads: int
     rows: tuple[Row, ...]
     numbers: Mapping[str, int]
+
+    @property
+    def task_name(self) -> TaskName:
+        """The task as a typed value."""
+        return TaskName.parse(self.task)
 
     @property
     def title(self) -> str:

@@ -94,13 +94,6 @@ def test_variant(text: str, expected: VariantName) -> None:
     assert str(expected) == text
 
 
-@pytest.mark.parametrize("text", ["", "@1.0", "a@", "a@b@c", "a@-b", "a b", "../a", "-a", "a\n"])
-def test_no_plugin(text: str) -> None:
-    for kind in (PluginName, VariantName):
-        with pytest.raises(InputError, match="is not a name"):
-            kind.parse(text)
-
-
 def test_a_set_of_options_has_one_spelling() -> None:
     assert str(ProviderName("cpu")) == "cpu"
     plain, some = ProviderName("cpu"), ProviderName("cpu", ("b",))
@@ -123,7 +116,7 @@ def test_options_do_not_tell_the_device(provider: str, expected: bool) -> None:
         ("cpu+no_arena+no_arena", "options stand once and in order"),
         ("cpu+no_area", "onnxruntime has no option 'no_area'; did you mean 'no_arena'"),
         ("gpu+no_arena", "onnxruntime has no provider 'gpu' here"),
-        ("cpu+", "'' is not a name"),
+        ("cpu+", "onnxruntime has no option ''"),
     ],
 )
 def test_a_runtime_names_the_options_it_has(provider: str, reason: str) -> None:

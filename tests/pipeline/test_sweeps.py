@@ -244,7 +244,7 @@ def test_threads_sweep_doubles_up_to_all_cores(monkeypatch: pytest.MonkeyPatch) 
 def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for_long() -> None:
     cells = sweeps.select([], "full")
     first, second, last = (wave.needed for wave in sweeps.waves(cells))
-    assert sorted([*first, *second, *last]) == sorted(cells)
+    assert sorted(paths([*first, *second, *last])) == sorted(paths(cells))
     assert {str(cell.task) for cell in first} == {str(cell.task) for cell in cells}
     assert {(cell.variant, cell.threads) for cell in first} == {("raw", 1)}
     assert {str(cell.runtime) for cell in last} | {str(cell.exporter) for cell in last} >= {
@@ -285,7 +285,7 @@ def test_cells_that_gain_little_over_the_fastest_plain_export_are_spare() -> Non
     first, second, _ = sweeps.waves(cells, lambda path: (plain | own).get(path, 0.0))
     assert second.spare == (equal, slow)
     assert {fast, unknown, fast_crnn} <= set(second.needed)
-    assert sorted([*second.needed, *second.spare]) == sorted(sweeps.waves(cells)[1].needed)
+    assert sorted(paths([*second.needed, *second.spare])) == sorted(paths(sweeps.waves(cells)[1].needed))
     assert first == sweeps.waves(cells)[0]
 
 
