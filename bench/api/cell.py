@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bench.api.errors import InputError
-from bench.api.names import PLUS, PluginName, ProviderName, TaskName, VariantName
+from bench.api.names import PLUS, PluginName, ProviderName, TaskName
 
 RAW = "raw"  # the empty variant chain
 _TEXTS = ("task", "source", "exporter", "variant", "runtime", "provider")
@@ -40,7 +40,7 @@ class Cell:
     task: TaskName
     source: str
     exporter: PluginName
-    chain: tuple[VariantName, ...] = ()
+    chain: tuple[PluginName, ...] = ()
     runtime: PluginName
     provider: ProviderName
     batch: int = 1
@@ -123,9 +123,9 @@ def _parsed(path: str) -> Cell:
 
 
 @functools.lru_cache(maxsize=10_000)
-def chain_of(variant: str) -> tuple[VariantName, ...]:
+def chain_of(variant: str) -> tuple[PluginName, ...]:
     """The variants of a chain as one text, first to last; none of `raw`."""
-    return () if variant == RAW else tuple(map(VariantName.parse, variant.split(PLUS)))
+    return () if variant == RAW else tuple(map(PluginName.parse, variant.split(PLUS)))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

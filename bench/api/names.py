@@ -107,6 +107,11 @@ class TaskName:
         return dict(self.sizes).get(NEW, USUAL_NEW)
 
     @property
+    def is_prefill(self) -> bool:
+        """Whether a request to generate has one new token: its latency is the time to first token."""
+        return self.num_new == 1
+
+    @property
     def is_of_search(self) -> bool:
         """Whether the task is one of a search."""
         return self.role in (Role.TUNING, Role.CONFIRMATION)
@@ -121,46 +126,31 @@ class PluginName:
     """A plugin, here or in another environment than this process.
 
     Attributes:
-        plugin: the name of its file.
+        plugin: the name of its file, up to the first `-`.
         label: what is other in its environment, a version or an interpreter; empty for this process's environment.
+        option: what stands behind the `-`: of a variant one of its options, such as the letters that
+            `bench.api.mixture` spells; mostly none.
     """
 
     plugin: str
     label: str = ""
+    option: str = ""
 
     @classmethod
     @functools.lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> PluginName:
         """The plugin of a name."""
-        plugin, _, label = text.partition(AT)
-        return PluginName(plugin, label)
+        name, _, label = text.partition(AT)
+        plugin, _, option = name.partition("-")
+        return cls(plugin, label, option) if option else cls(name, label)
 
     @property
     def listed(self) -> str:
         """The name without the label, as `bench list` has it."""
-        return self.plugin
+        return f"{self.plugin}-{self.option}" if self.option else self.plugin
 
     def __str__(self) -> str:
         return f"{self.listed}{AT}{self.label}" if self.label else self.listed
-
-
-@dataclasses.dataclass(frozen=True)
-class VariantName(PluginName):
-    """A variant: a plugin with one of its options, such as the letters that `bench.api.mixture` spells; mostly none."""
-
-    option: str = ""
-
-    @classmethod
-    @functools.lru_cache(maxsize=10_000)
-    def parse(cls, text: str) -> VariantName:
-        """The variant of a name; an option begins after the first `-`."""
-        name, _, label = text.partition(AT)
-        plugin, _, option = name.partition("-")
-        return VariantName(plugin, label, option) if option else VariantName(name, label)
-
-    @property
-    def listed(self) -> str:
-        return f"{self.plugin}-{self.option}" if self.option else self.plugin
 
 
 @dataclasses.dataclass(frozen=True)

@@ -257,7 +257,7 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
         at = ProviderName.parse(provider or opener.providers()[0])
         chosen = dataclasses.replace(cell, runtime=name, provider=at)
         reason = catalog.skip_reason(chosen)
-        if reason is None and (made := catalog.exporter(cell.exporter).format(cell.source)) not in opener.formats:
+        if reason is None and (made := catalog.format_of(cell)) not in opener.formats:
             reason = f"{name} opens {' and '.join(opener.formats)}, not {made}"
         if reason is None:
             return chosen

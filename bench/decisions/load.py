@@ -251,7 +251,7 @@ def _group(
     series = {
         way: Series(
             name=str(way),
-            program=way.cell.runtime.plugin,
+            program=way.cell.runtime.listed,
             launches=[one.of(statistic) for one in lines] if way not in failed and _is_told(lines, statistic) else [],
         )
         for way, lines in launches.items()

@@ -160,7 +160,7 @@ def _check(group: Group, constraints: Constraints) -> None:
     task = group.task_name
     if constraints.is_of_generation and task.role is not Role.GENERATION:
         raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
-    if constraints.min_tokens_per_s and task.num_new == 1:
+    if constraints.min_tokens_per_s and task.is_prefill:
         raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
-from bench.api.names import VariantName
+from bench.api.names import PluginName
 from bench.plugins import catalog
 from bench.records.measured import Measured, what_runs
 from bench.records.rows import Row
@@ -40,7 +40,7 @@ def family(record: Measured) -> object | None:
     return (ran_on, quality.precision, quality.num_samples, errors, lossy)
 
 
-def _may_change_numbers(name: VariantName) -> bool:
+def _may_change_numbers(name: PluginName) -> bool:
     """Whether a variant is lossy, or is not here."""
     try:
         return catalog.variant(name).variant.lossy

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -38,7 +38,6 @@ WORKER = ("numpy",)
 WHOLE = "whole"
 """The file that an environment has once all of its packages are installed."""
 _GUARD = threading.RLock()
-N = TypeVar("N", bound=PluginName)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,9 @@ def own() -> Installed:
     return look_into(sys.executable)
 
 
-def declare(kind: str, plugin: N, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False) -> N:
+def declare(
+    kind: str, plugin: PluginName, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False
+) -> PluginName:
     """Give a plugin of another environment a name.
 
     Args:

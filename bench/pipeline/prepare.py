@@ -15,7 +15,7 @@ from bench.api import Part, Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
-from bench.api.names import Role, VariantName
+from bench.api.names import PluginName, Role
 from bench.measure import clock
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
@@ -75,7 +75,7 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
     return dataclasses.replace(last, info={**last.info, "note": "; ".join(notes)}) if notes else last
 
 
-def _told_if_grown(variant: VariantName, before: Artifact, after: Artifact) -> str | None:
+def _told_if_grown(variant: PluginName, before: Artifact, after: Artifact) -> str | None:
     """A sentence about a variant of fewer bits whose file is larger than the file before it; None for any other."""
     if not catalog.variant(variant).variant.lossy or after.size_bytes <= before.size_bytes:
         return None

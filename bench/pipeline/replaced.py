@@ -44,7 +44,7 @@ class Exports:
         """
         if self._works.get((str(cell.task), cell.source, str(cell.exporter)), True):
             return None
-        format_ = catalog.exporter(cell.exporter).format(cell.source)
+        format_ = catalog.format_of(cell)
         for (task, source, exporter), works in sorted(self._works.items()):  # as they are listed, not as they ended
             if (task, source) != (str(cell.task), cell.source) or not works:
                 continue

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from bench.api import Exporter, Plugin, errors, loading
 from bench.api.cell import RAW, Cell, chain_of, matches
 from bench.api.errors import InputError, PluginError
-from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName, VariantName
+from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
 from bench.measure import machine
 from bench.pipeline import environments, experiments
 from bench.plugins import catalog, declared, generating
@@ -63,7 +63,7 @@ def full() -> list[Cell]:
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
         ranked = sorted(plain, key=_is_open, reverse=True)
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
+        first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
         cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
         usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
         if every_core > 1 and len(usual) > 1:
@@ -101,7 +101,7 @@ def generating_cells(task: str) -> list[Cell]:
     assert decoder is not None, f"{task} is no decoder"
     request = TaskName(task, Role.GENERATION)
     plain = cells_of((str(request),), variants=(RAW,))
-    first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
+    first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
     changed = cells_of((str(request),), variants=variants)
     cells = [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
     cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
@@ -155,10 +155,6 @@ def _tasks() -> list[str]:
     return names
 
 
-def _format(cell: Cell) -> str:
-    return catalog.exporter(cell.exporter).format(cell.source)
-
-
 def _is_open(cell: Cell) -> bool:
     """Whether the cell's exporter accepts the model of the cell's task."""
     return declared.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
@@ -198,10 +194,10 @@ def waves(cells: Iterable[Cell], *sources: Callable[[str], float]) -> list[Wave]
     fewest = min((cell.threads for cell in cells), default=1)
     plain = [cell for cell in cells if not cell.chain and cell.threads == fewest and _is_usual(cell)]
     ranked = sorted(plain, key=_is_open, reverse=True)
-    first = {(cell.task, cell.batch, cell.source, _format(cell)): cell.exporter for cell in reversed(ranked)}
+    first = {(cell.task, cell.batch, cell.source, catalog.format_of(cell)): cell.exporter for cell in reversed(ranked)}
 
     def is_first(cell: Cell) -> bool:
-        return cell in plain and first[cell.task, cell.batch, cell.source, _format(cell)] == cell.exporter
+        return cell in plain and first[cell.task, cell.batch, cell.source, catalog.format_of(cell)] == cell.exporter
 
     def wave(cell: Cell) -> int:
         return 2 if compiles(cell) else int(is_small or not is_first(cell))
@@ -243,7 +239,7 @@ def compiles(cell: Cell) -> bool:
 def _is_usual(cell: Cell) -> bool:
     """Whether the cell's runtime is the usual one for its format, with the runtime's first provider."""
     runtime = catalog.runtime(cell.runtime)
-    return _format(cell) in runtime.default_for and str(cell.provider) == runtime.providers()[0]
+    return catalog.format_of(cell) in runtime.default_for and str(cell.provider) == runtime.providers()[0]
 
 
 def cells_of(
@@ -277,20 +273,20 @@ def cells_of(
                 continue
             if exporter.freezes if generates else exporter.generates:  # it writes no model that generates, or only such
                 continue
-            parts: dict[str, Any] = {"task": task_name, "source": source, "exporter": PluginName(exporter_name)}
+            parts: dict[str, Any] = {"task": task_name, "source": source, "exporter": PluginName.parse(exporter_name)}
             format_ = exporter.format(source)
             fitting = [chain for chain in map(chain_of, variants) if _fits(chain, format_, generates=generates)]
             opening = [
-                name
+                PluginName.parse(name)
                 for name, runtime in runtimes.items()
                 if format_ in runtime.formats
                 and (runtime.generates if generates else runtime.scores)
                 and (with_ways_out or runtime.stands_in_for(task) is not False)
             ]
             cells += [
-                Cell(**parts, chain=chain, runtime=PluginName(name), provider=provider, batch=batch, threads=number)
-                for chain, name, batch, number in itertools.product(fitting, opening, batches, threads)
-                for provider in providers(name)
+                Cell(**parts, chain=chain, runtime=opener, provider=provider, batch=batch, threads=number)
+                for chain, opener, batch, number in itertools.product(fitting, opening, batches, threads)
+                for provider in providers(opener.listed)
             ]
     return cells
 
@@ -304,7 +300,7 @@ def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
     return found
 
 
-def _fits(chain: Iterable[VariantName], format_: str, *, generates: bool) -> bool:
+def _fits(chain: Iterable[PluginName], format_: str, *, generates: bool) -> bool:
     """Whether every variant of a chain takes files of a format; the passes of a generation differ in their sizes."""
     variants = [catalog.variant(name).variant for name in chain]
     return all(format_ in each.formats and not (generates and each.freezes) for each in variants)

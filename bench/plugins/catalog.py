@@ -11,7 +11,7 @@ from bench.api.cell import Cell
 from bench.api.contained import reported
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
-from bench.api.names import PluginName, Role, TaskName, VariantName
+from bench.api.names import PluginName, Role, TaskName
 from bench.plugins import declared, generating, resized, tuning
 
 P = TypeVar("P", bound=Plugin)
@@ -65,7 +65,12 @@ def runtime(name: PluginName | str) -> Runtime:
 
 
 def _plugin(name: PluginName | str) -> str:
-    return PluginName.parse(name).plugin if isinstance(name, str) else name.plugin
+    return (PluginName.parse(name) if isinstance(name, str) else name).listed
+
+
+def format_of(cell: Cell) -> str:
+    """The format of the file that a cell's exporter writes."""
+    return exporter(cell.exporter).format(cell.source)
 
 
 def variant_file(name: str) -> Variant:
@@ -101,13 +106,13 @@ def variants() -> dict[str, NamedVariant]:
     return found
 
 
-def variant(name: VariantName | str) -> NamedVariant:
+def variant(name: PluginName | str) -> NamedVariant:
     """The variant of a name, whatever its label.
 
     Raises:
         InputError: there is no variant of that name; the message suggests the nearest name.
     """
-    name = VariantName.parse(name) if isinstance(name, str) else name
+    name = PluginName.parse(name) if isinstance(name, str) else name
     if name.listed in variants():
         return variants()[name.listed]
     if name.listed in find("variants"):

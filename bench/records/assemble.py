@@ -111,7 +111,7 @@ def _add_prefills(found: Sequence[Row]) -> None:
     prefills = {}
     generating = [row for row in found if row.task_name.role is Role.GENERATION]
     for row in generating:
-        if row.task_name.num_new == 1 and row.status == "ok" and row.fidelity != "broken":
+        if row.task_name.is_prefill and row.status == "ok" and row.fidelity != "broken":
             prefills[_deployment(row)] = row.latency_p50_ns
     for row in generating:
         row.ttft_ns = prefills.get(_deployment(row))

@@ -73,4 +73,4 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
 
 
 def _series(path: str, record: Measured) -> Series:
-    return Series(name=path, program=record.cell.runtime.plugin, launches=record.launches)
+    return Series(name=path, program=record.cell.runtime.listed, launches=record.launches)

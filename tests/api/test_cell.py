@@ -6,14 +6,14 @@ import pytest
 
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError
-from bench.api.names import PluginName, ProviderName, Role, TaskName, VariantName
+from bench.api.names import PluginName, ProviderName, Role, TaskName
 
 PATH = "crnn/tf/tf2onnx/onnxoptimizer+onnxsim/onnxruntime/cpu-bf16/b4t2"
 CELL = Cell(
     task=TaskName("crnn"),
     source="tf",
     exporter=PluginName("tf2onnx"),
-    chain=(VariantName("onnxoptimizer"), VariantName("onnxsim")),
+    chain=(PluginName("onnxoptimizer"), PluginName("onnxsim")),
     runtime=PluginName("onnxruntime"),
     provider=ProviderName("cpu-bf16"),
     batch=4,
@@ -44,7 +44,7 @@ def test_every_part_that_a_path_may_have() -> None:
         task=TaskName("lm", Role.GENERATION, (("new", 1), ("prompt", 9))),
         source="torch",
         exporter=PluginName("torch_onnx", "2.9"),
-        chain=(VariantName("dedup"), VariantName("mixed", "1.0", "2f1d")),
+        chain=(PluginName("dedup"), PluginName("mixed", "1.0", "2f1d")),
         runtime=PluginName("onnxruntime", "1.22.0"),
         provider=ProviderName("cpu", ("no_arena",)),
         batch=1,

@@ -6,7 +6,7 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.api.names import PluginName, ProviderName, Role, TaskName, VariantName
+from bench.api.names import PluginName, ProviderName, Role, TaskName
 from bench.plugins import catalog
 
 
@@ -72,26 +72,17 @@ def test_two_roles_are_of_a_search() -> None:
     [
         ("onnxruntime", PluginName("onnxruntime")),
         ("onnxruntime@1.22.0", PluginName("onnxruntime", "1.22.0")),
-        ("my-runtime@python-3.12-ab", PluginName("my-runtime", "python-3.12-ab")),
+        ("my-runtime@python-3.12-ab", PluginName("my", "python-3.12-ab", "runtime")),
+        ("dedup", PluginName("dedup")),
+        ("mixed-2f10s1f", PluginName("mixed", option="2f10s1f")),
+        ("weight_only-int4-sym-block@1.22.0", PluginName("weight_only", "1.22.0", "int4-sym-block")),
+        ("odd-", PluginName("odd-")),
     ],
 )
 def test_plugin(text: str, expected: PluginName) -> None:
     assert PluginName.parse(text) == expected
     assert str(expected) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("dedup", VariantName("dedup")),
-        ("mixed-2f10s1f", VariantName("mixed", option="2f10s1f")),
-        ("weight_only-int4-sym-block@1.22.0", VariantName("weight_only", "1.22.0", "int4-sym-block")),
-        ("odd-", VariantName("odd-")),
-    ],
-)
-def test_variant(text: str, expected: VariantName) -> None:
-    assert VariantName.parse(text) == expected
-    assert str(expected) == text
+    assert expected.listed == text.partition("@")[0]
 
 
 def test_a_set_of_options_has_one_spelling() -> None:

@@ -23,7 +23,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.fidelity import EXEMPT, FidelityTask
 from bench.api.loss_units import DB, AllowedLoss
-from bench.api.names import VariantName
+from bench.api.names import PluginName
 from bench.plugins import catalog
 from bench.records.lines import Quality
 from bench.records.metric_loss import RESOLUTION, Lost
@@ -283,7 +283,7 @@ def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) ->
 def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
     """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
     expected = laboratory.found(REFERENCES[str(CELLS[path].task)]).num_params
-    merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], chain=(VariantName("dedup"),)))
+    merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], chain=(PluginName("dedup"),)))
     assert merged.num_params is not None
     assert merged.num_params - expected in stored_beside(path)
 

@@ -15,7 +15,7 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
-from bench.api.names import PluginName, VariantName
+from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
 from bench.decisions import versions as compared
@@ -391,7 +391,7 @@ def test_one_interpreter_has_one_label_wherever_it_is_named_from(
 def test_files_of_two_builds_of_one_version_of_a_tool_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "versions_of", lambda *_: {"onnxsim": "0.4.36"})
     plugin = catalog.variant("onnxsim").variant
-    made = [provenance.recipe("variants", VariantName("onnxsim", f"0.4.36-{build}"), plugin) for build in ("aa", "bb")]
+    made = [provenance.recipe("variants", PluginName("onnxsim", f"0.4.36-{build}"), plugin) for build in ("aa", "bb")]
     assert made[0]["versions"] == made[1]["versions"]
     assert made[0] != made[1]
 

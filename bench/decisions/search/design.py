@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.api import Part, mixture
 from bench.api.cell import Cell
-from bench.api.names import VariantName
+from bench.api.names import PluginName
 
 SMALL = 0.02
 """Parts with a smaller share of a model's weights are grouped by their operator alone."""
@@ -49,8 +49,7 @@ class Design:
             return self.base
         letters, chain = self._letters(choice), self.base.chain
         if letters != [part.letters[0] for part in self.parts]:
-            assert self.variant is not None, "a design with parts has a variant that treats them"
-            chain = (*chain, VariantName(self.variant, option=mixture.spell(letters)))
+            chain = (*chain, PluginName.parse(f"{self.variant}-{mixture.spell(letters)}"))
         first = len(choice) - len(self.options)
         chosen = [name for name, letter in zip(self.options, choice[first:], strict=True) if letter == ON]
         return dataclasses.replace(self.base, chain=chain, provider=self.base.provider.with_options(chosen))

@@ -53,7 +53,7 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
         for cell in cells:
             runtime = catalog.runtime(cell.runtime)
             key = (name, runtime.requires, cell.provider)
-            is_read = runtime.options if formats is None else _format(cell) in formats
+            is_read = runtime.options if formats is None else catalog.format_of(cell) in formats
             is_known = key in found or (name is None and any(key[1:] == other[1:] for other in found))
             if is_read and not is_known and prepare.skip_reason(cell) is None:
                 found[key] = (dataclasses.replace(cell, task=dataclasses.replace(cell.task, role=Role.TUNING)), name)
@@ -105,7 +105,3 @@ def _num_chosen(parts: Sequence[Part]) -> int:
 def is_lossless(variant: str) -> bool:
     """Whether no variant of a chain changes the answers by more than rounding."""
     return all(not catalog.variant(name).variant.lossy for name in chain_of(variant))
-
-
-def _format(cell: Cell) -> str:
-    return catalog.exporter(cell.exporter).format(cell.source)
