@@ -72,6 +72,10 @@ class Cell:
         """Cells of one group answer the same request and may be compared: task, batch, threads."""
         return (str(self.task), self.batch, self.threads)
 
+    def __lt__(self, other: Cell) -> bool:
+        """By the texts of the path, part by part, and then by the numbers of samples and threads."""
+        return [*self.coordinates.values()] < [*other.coordinates.values()]
+
     def __str__(self) -> str:
         return self.path
 

@@ -54,8 +54,7 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
         if record.thread_launches and record.failure is None:
             one = dataclasses.replace(record.cell, threads=1)
             by_cell.setdefault(one, {})[record.cell.threads] = record
-    cells = [cell for cell, by_threads in by_cell.items() if 1 in by_threads]
-    cells.sort(key=lambda cell: [*cell.coordinates.values()])
+    cells = sorted(cell for cell, by_threads in by_cell.items() if 1 in by_threads)
     fits = comparison.fit([_group(by_cell[cell]) for cell in cells])
     found = [_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True)]
     return [scaling for scaling in found if scaling.over_one]

@@ -127,6 +127,13 @@ def test_any_glob_will_do_and_none_matches_nothing() -> None:
     assert not matches(CELL, [])
 
 
+def test_cells_are_in_the_order_of_their_parts_and_numbers() -> None:
+    ends = ("dedup/null/cpu/b1t1", "dedup+onnxsim/null/cpu/b1t1", "raw/null/cpu/b2t1", "raw/null/cpu/b10t1")
+    paths = [f"toy/null/native/{end}" for end in ends]
+    assert [cell.path for cell in sorted(map(Cell.from_path, reversed(paths)))] == paths
+    assert max(map(Cell.from_path, paths)).path == paths[-1]
+
+
 def test_cells_are_hashable() -> None:
     assert CELL.path  # what is kept with a cell is no part of it
     assert len({CELL, Cell.from_path(PATH), Cell.from_coordinates(CELL.coordinates)}) == 1
