@@ -27,7 +27,7 @@ import numpy as np
 from bench.api import Task, loss_units
 from bench.api.cell import Cell
 from bench.api.loss_units import DB, SHARE, AllowedLoss
-from bench.api.sized import confirming_of
+from bench.api.names import PluginName, Role, TaskName
 from bench.measure.limits import Limits
 from bench.pipeline import prepare
 from bench.plugins import catalog
@@ -211,8 +211,9 @@ def main() -> int:
                 print(f"{task_name}, {name}: {told}", flush=True)
                 failed[name].append(task_name)
                 continue
-            cells = (answer, dataclasses.replace(tuner.base(task_name), variant=f"tuned-{name}"))
-            held_out = [dataclasses.replace(cell, task=confirming_of(task_name)).path for cell in cells]
+            cells = (answer, dataclasses.replace(tuner.base(task_name), chain=(PluginName("tuned", option=name),)))
+            confirming = TaskName(task_name, Role.CONFIRMATION)
+            held_out = [dataclasses.replace(cell, task=confirming).path for cell in cells]
             bench(place, "run", *held_out, "--launches", "1", "--results", results)
             paths = [cell.path for cell in cells]
             bench(place, "run", *paths, "--launches", "12", "--budget", "90s", "--results", results)

@@ -62,7 +62,8 @@ def take_turns(cell: Cell, num_turns: int) -> tuple[float, float]:
     runtime = catalog.runtime(cell.runtime)
     runtime.import_packages()
     task = catalog.task(cell.task)
-    session = runtime.open(artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
+    provider = str(cell.provider)
+    session = runtime.open(artifact, task=task, source=cell.source, provider=provider, threads=cell.threads)
     plan = BurstPlan()
     bare, reported = [], []
     for turn in range(num_turns):

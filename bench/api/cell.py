@@ -6,69 +6,75 @@ import dataclasses
 import fnmatch
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from bench.api import placed, sized, versioned
 from bench.api.errors import InputError
+from bench.api.names import PLUS, PluginName, ProviderName, TaskName
 
 RAW = "raw"  # the empty variant chain
-CHAIN = "+"
+_TEXTS = ("task", "source", "exporter", "variant", "runtime", "provider")
 _SIZES = re.compile(r"b([1-9]\d*)t([1-9]\d*)")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_CHAIN = rf"{_NAME.pattern}(?:\+{_NAME.pattern})*"
-_PARTS = (*[_NAME.pattern] * 3, _CHAIN, *[_NAME.pattern] * 2)
-_PLAIN = re.compile("".join(f"({part})/" for part in _PARTS) + _SIZES.pattern)
-"""A path without sizes, options or versions, as nearly all are."""
-_NAMES = ("task", "source", "exporter", "variant", "runtime", "provider")
+_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_PLUGIN = rf"{_NAME}(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?"
+_CHAINS = [rf"{name}(?:\+{name})*" for name in (_PLUGIN, _NAME)]
+_FORMS = [re.compile(form) for form in (_NAME, _NAME, _PLUGIN, _CHAINS[0], _PLUGIN, _CHAINS[1])]
+"""What may stand in a path, part by part; of the task, for its model."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
     """One deployment: task / source / exporter / variant chain / runtime / provider / batch and threads.
 
     Attributes:
-        task: name of the task, with sizes where they are not its own: see `bench.api.sized`.
-        exporter: name of the exporter; here, in `variant` and in `runtime`, names may have a label: see
-            `bench.api.versioned`.
-        provider: name of the provider, with options of the runtime behind it: see `bench.api.placed`.
-        variant: names of the variants joined by `+` in the order they are applied, or `raw`.
+        task: what the model is asked.
+        source: name of the framework that the model is built in.
+        exporter: what writes the first file.
+        chain: the variants to apply, first to last; empty for `raw`.
+        runtime: what opens the last file.
+        provider: what the runtime computes on.
         batch: samples in one inference.
         threads: intra-op threads that the runtime may use.
     """
 
-    task: str
+    task: TaskName
     source: str
-    exporter: str
-    variant: str
-    runtime: str
-    provider: str
+    exporter: PluginName
+    chain: tuple[PluginName, ...] = ()
+    runtime: PluginName
+    provider: ProviderName
     batch: int = 1
     threads: int = 1
 
-    @property
+    @functools.cached_property
     def path(self) -> str:
         """The cell as one text: `toy/null/native/raw/null/cpu/b1t1`."""
         return f"{self.artifact_path}/{self.runtime}/{self.provider}/b{self.batch}t{self.threads}"
 
     @property
-    def chain(self) -> tuple[str, ...]:
-        """Names of the variants to apply, first to last; empty for `raw`."""
-        return () if self.variant == RAW else tuple(self.variant.split(CHAIN))
+    def variant(self) -> str:
+        """The chain as one text: names of the variants joined by `+`, or `raw`."""
+        return PLUS.join(map(str, self.chain)) or RAW
 
     @property
-    def program(self) -> str:
-        """What the machine's state acts on: the name of the runtime, whose versions it acts on alike."""
-        return versioned.plugin_of(self.runtime)
+    def coordinates(self) -> dict[str, Any]:
+        """The parts of the path by name: texts, and numbers of batch and threads."""
+        texts = {name: str(getattr(self, name)) for name in _TEXTS}
+        return {**texts, "batch": self.batch, "threads": self.threads}
 
     @property
     def artifact_path(self) -> str:
         """The part of the path that names the artifact: `toy/null/native/raw`."""
-        return "/".join((self.task, self.source, self.exporter, self.variant))
+        return f"{self.task}/{self.source}/{self.exporter}/{self.variant}"
 
-    @property
+    @functools.cached_property
     def group(self) -> tuple[str, int, int]:
         """Cells of one group answer the same request and may be compared: task, batch, threads."""
-        return (self.task, self.batch, self.threads)
+        return (str(self.task), self.batch, self.threads)
+
+    def __lt__(self, other: Cell) -> bool:
+        """By the texts of the path, part by part, and then by the numbers of samples and threads."""
+        return [*self.coordinates.values()] < [*other.coordinates.values()]
 
     def __str__(self) -> str:
         return self.path
@@ -82,27 +88,48 @@ class Cell:
         """
         return _parsed(path)
 
+    @classmethod
+    def from_coordinates(cls, coordinates: Mapping[str, Any]) -> Cell:
+        """The cell of `coordinates`.
+
+        Raises:
+            InputError: the texts are no names.
+            KeyError: one of them is missing.
+        """
+        form = "{task}/{source}/{exporter}/{variant}/{runtime}/{provider}/b{batch}t{threads}"
+        return _parsed(form.format(**coordinates))
+
 
 @functools.lru_cache(maxsize=100_000)
 def _parsed(path: str) -> Cell:
     """See `Cell.from_path`; kept, because stored results name each cell several times."""
-    if (found := _PLAIN.fullmatch(path)) is not None:
-        *parts, batch, threads = found.groups()
-        return Cell(**dict(zip(_NAMES, parts, strict=True)), batch=int(batch), threads=int(threads))
     parts = path.split("/")
     sizes = _SIZES.fullmatch(parts[-1])
     if len(parts) != 7 or sizes is None:
         raise InputError(f"not a cell: {path!r}; a cell reads task/source/exporter/variant/runtime/provider/b1t1")
-    task, mark, at = parts[0].partition(sized.MARK)
-    named = [part for field in (parts[2], parts[3], parts[4]) for part in field.split(CHAIN)]
-    own = (sized.family_of(task), parts[1], *parts[5].split(placed.MARK))
-    plain = [name for name in own if _NAME.fullmatch(name) is None]
-    for name in (*plain, *(name for name in named if not versioned.is_name(name, _NAME))):
-        raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
-    if mark and sized.SIZES.fullmatch(at) is None:
-        raise InputError(f"not a cell: {path!r}; sizes read {task}@height=224,width=224")
-    parts[0] = sized.in_order(parts[0]) if mark else parts[0]
-    return Cell(**dict(zip(_NAMES, parts, strict=False)), batch=int(sizes[1]), threads=int(sizes[2]))
+    try:
+        task = TaskName.parse(parts[0])
+    except InputError as error:
+        raise InputError(f"not a cell: {path!r}; {error}") from error
+    for name, form in zip((task.model, *parts[1:]), _FORMS, strict=False):
+        if form.fullmatch(name) is None:
+            raise InputError(f"not a cell: {path!r}; {name!r} is not a name")
+    return Cell(
+        task=task,
+        source=parts[1],
+        exporter=PluginName.parse(parts[2]),
+        chain=chain_of(parts[3]),
+        runtime=PluginName.parse(parts[4]),
+        provider=ProviderName.parse(parts[5]),
+        batch=int(sizes[1]),
+        threads=int(sizes[2]),
+    )
+
+
+@functools.lru_cache(maxsize=10_000)
+def chain_of(variant: str) -> tuple[PluginName, ...]:
+    """The variants of a chain as one text, first to last; none of `raw`."""
+    return () if variant == RAW else tuple(map(PluginName.parse, variant.split(PLUS)))
 
 
 def matches(cell: Cell, globs: Iterable[str]) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from bench.api.loss_units import DB, SHARE, Unit
 from bench.api.mixture import Part
+from bench.api.names import Role, TaskName
 from bench.api.tensors import UNKNOWN as UNKNOWN
 from bench.api.tensors import TensorSpec as TensorSpec
 
@@ -164,6 +165,11 @@ class Task(Plugin, abc.ABC):
 
     request: Request | None = None
     """What a request asks to generate, of a task whose cells generate text; of other tasks None."""
+
+    @property
+    def role(self) -> Role:
+        """What the task does with its model, as its name says: of a pass of a decoder `Role.DECODING_STEP`."""
+        return TaskName.parse(self.name).role
 
     @property
     def folder(self) -> Path:

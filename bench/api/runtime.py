@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from bench.api import placed
 from bench.api.arrays import STRING
 from bench.api.errors import InputError, suggest
+from bench.api.names import ProviderName
 from bench.api.plugin import Arrays, Outputs, Plugin, Task, beside_figures
 
 
@@ -85,7 +85,7 @@ class Runtime(Plugin, abc.ABC):
     """Formats that this runtime runs as their framework does by default: the baseline of tasks in that framework."""
     options: ClassVar[Mapping[str, str]] = {}
     """What each option does that a cell may name behind its provider, as in `cpu+winograd`: documented by the runtime,
-    and not its default. `bench search` tries them; see `bench.api.placed`."""
+    and not its default. `bench search` tries them; see `bench.api.names`."""
     generates: ClassVar[bool] = False
     """Whether `open` gives a `bench.api.generation.Generator` for a task with a `request`."""
     scores: ClassVar[bool] = True
@@ -134,14 +134,15 @@ class Runtime(Plugin, abc.ABC):
         Raises:
             InputError: the runtime cannot use the provider here; the message names the nearest usable provider.
         """
-        plain, options = placed.split(provider)
-        if plain not in self.providers():
-            raise InputError(f"{self.name} has no provider {plain!r} here; {suggest(plain, self.providers())}")
-        for option in options:
+        name = ProviderName.parse(provider)
+        if name.device not in self.providers():
+            known = suggest(name.device, self.providers())
+            raise InputError(f"{self.name} has no provider {name.device!r} here; {known}")
+        for option in name.options:
             if option not in self.options:
                 raise InputError(f"{self.name} has no option {option!r}; {suggest(option, self.options)}")
-        if placed.name_of(plain, options) != provider:
-            raise InputError(f"options stand once and in order: {placed.name_of(plain, options)}, not {provider}")
+        if (right := ProviderName(name.device).with_options(name.options)) != name:
+            raise InputError(f"options stand once and in order: {right}, not {provider}")
 
     def import_packages(self) -> None:
         """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""

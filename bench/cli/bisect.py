@@ -36,7 +36,7 @@ def bisect(
     Exits with 1 where the bad release is no worse than the good one, or not clearly so.
     """
     from bench.api import loading
-    from bench.api.sized import family_of
+    from bench.api.names import TaskName
     from bench.decisions import bisect as bisecting
     from bench.measure.block import Method
     from bench.measure.limits import Limits
@@ -44,7 +44,7 @@ def bisect(
     from bench.report import bisect as report
     from bench.tasks import adopt
 
-    name = family_of(cell.partition("/")[0])
+    name = TaskName.parse(cell.partition("/")[0]).model
     if name not in loading.find("models"):
         adopt.recall(name)  # a model of one's own, measured before
     chosen = bisecting.one_cell(sweeps.select([cell], None), package)

@@ -145,7 +145,7 @@ def load(
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
         (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
-    stored = folder.stored(store, tasks={cell.task for cell in cells})
+    stored = folder.stored(store, tasks={str(cell.task) for cell in cells})
     turns = decisions.newest(decisions.turns(stored.records), cells, plan=plan)
     shown = dict.fromkeys((*(one.baseline.cell for one in turns), *cells))
     records = [stored.records[cell.path] for cell in shown if cell.path in stored.records]

@@ -84,7 +84,7 @@ def run(
     Exits with 1 when no cell could be timed.
     """
     from bench.api import loading
-    from bench.api.sized import family_of
+    from bench.api.names import TaskName
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopped, Stopping
@@ -128,7 +128,7 @@ def run(
                 budget_s = FIRST_TABLE_S * num_sizes
                 whole_s = None if own else FIRST_RUN_S * num_sizes  # to verify texts takes minutes anyway
         globs = [adopted.glob(pattern) for pattern in globs or ["*"]]
-    for name in dict.fromkeys(family_of(glob.partition("/")[0]) for glob in globs or []):
+    for name in dict.fromkeys(TaskName.parse(glob.partition("/")[0]).model for glob in globs or []):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
     cells = own or sizing.at_sizes(sweeps.select(globs or [], sweep), axes)
@@ -154,7 +154,7 @@ def run(
     tell = _tell_threads if across_threads else functools.partial(_tell, results=results, goal=goal)
 
     def stored(store: KeepingStore) -> folder.Results:
-        return folder.stored(store, margin=goal.aims.margin, tasks={cell.task for cell in cells})
+        return folder.stored(store, margin=goal.aims.margin, tasks={str(cell.task) for cell in cells})
 
     def everything(store: KeepingStore) -> folder.Results:
         """All results, as `bench pick` reads them: what a run advises is what that command accepts."""
@@ -255,7 +255,7 @@ def _tell(
     late: Sequence[str] = (),
 ) -> bool:
     """Print the tables of a run, what is to be said besides and its last lines; return whether a cell was measured."""
-    from bench.api import sized
+    from bench.api.names import Role
     from bench.cli.show import print_table
     from bench.decisions.answer import of_run
     from bench.decisions.generation import deployments
@@ -268,7 +268,7 @@ def _tell(
     print_table(shown)
     options.write(writing.paragraph([noise.said(found.measurements, shown)], "table"), None)
     decoders = deployments(found, shown)
-    others = [row for row in shown if not sized.is_generating(row.task)]
+    others = [row for row in shown if row.task_name.role is not Role.GENERATION]
     options.write(by_size.render(families(found.measurements, others), format="table"), None)
     if decoders:
         options.write(generated.render(decoders, format="table"), None)

@@ -47,7 +47,7 @@ def search(
     beats the fixed matrix.
     """
     from bench.api.errors import InputError
-    from bench.api.sized import family_of, is_generating, is_step
+    from bench.api.names import Role, TaskName
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
@@ -75,9 +75,10 @@ def search(
     if (model is None) == (task is None):
         both = ", not both" if model is not None else ""
         raise InputError(f"name a task, or a model of your own with --model{both}")
-    if task is not None and (is_generating(task) or is_step(task)):
-        family = family_of(task)
-        raise InputError(f"a search judges texts that are given: search for {family}, and run what it finds as {task}")
+    if task is not None and (name := TaskName.parse(task)).role in (Role.GENERATION, Role.DECODING_STEP):
+        raise InputError(
+            f"a search judges texts that are given: search for {name.model}, and run what it finds as {task}"
+        )
     if axes and model is None:
         raise InputError("--dim is for a model of your own, named with --model")
     if several := [name for name, sizes in axes.items() if len(sizes) > 1 or name == BATCH]:

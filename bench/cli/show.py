@@ -120,7 +120,7 @@ def _turns(stored: Results, rows: Sequence[Row], format: str) -> str:
         raise InputError(f"the tables of services are printed as md or table, not {format}")
     texts = []
     for task in dict.fromkeys(row.task for row in rows):
-        records = {path: record for path, record in stored.records.items() if record.cell.task == task}
+        records = {path: record for path, record in stored.records.items() if str(record.cell.task) == task}
         cells = {records[row.cell].cell for row in rows if row.task == task}
         if found := load.last(records, cells):
             served = [record for record in records.values() if record.load_launches]

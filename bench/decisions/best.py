@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
-from bench.api.sized import family_of
 from bench.decisions.answer import Answer, answers
 from bench.decisions.constraints import TOLERANCE, Constraints
 from bench.measure import selection
@@ -86,7 +85,7 @@ def _defaults(row: Row, group: Group) -> Sequence[Cell]:
 
     Where the task is not here, as a model of the user's is not after the run: the baseline of the request.
     """
-    if family_of(row.task) not in loading.find("models"):
+    if row.task_name.model not in loading.find("models"):
         return [Cell.from_path(one.cell) for one in group.rows if ranking.is_baseline(one)]
     return sweeps.baselines(row.task, row.batch, row.threads)
 

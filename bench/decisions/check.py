@@ -17,6 +17,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.api.loss_units import AllowedLoss
+from bench.api.names import PluginName, ProviderName
 from bench.decisions import deployment
 from bench.measure import comparison
 from bench.measure.block import Method, Result
@@ -251,11 +252,12 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
     """
     reasons = []
     for cell in sweeps.baselines(task, batch, threads):
-        name = runtime or cell.runtime
+        name = cell.runtime if runtime is None else PluginName.parse(runtime)
         opener = catalog.runtime(name)
-        chosen = dataclasses.replace(cell, runtime=name, provider=provider or opener.providers()[0])
+        at = ProviderName.parse(provider or opener.providers()[0])
+        chosen = dataclasses.replace(cell, runtime=name, provider=at)
         reason = catalog.skip_reason(chosen)
-        if reason is None and (made := catalog.exporter(cell.exporter).format(cell.source)) not in opener.formats:
+        if reason is None and (made := catalog.format_of(cell)) not in opener.formats:
             reason = f"{name} opens {' and '.join(opener.formats)}, not {made}"
         if reason is None:
             return chosen

@@ -340,7 +340,7 @@ def _circumstances(old: _Run, new: _Run) -> list[str]:
             if earlier != version:
                 versions[package, str(earlier), str(version)] += 1
         if before.subject != after.subject:
-            tasks[old.records[path].cell.task] = None
+            tasks[str(old.records[path].cell.task)] = None
     lines = [f"{name} {one} in A, {other} in B ({count} cells)" for (name, one, other), count in versions.items()]
     return [*lines, *(f"{task}: other weights, data or code in B" for task in tasks)]
 

@@ -153,7 +153,7 @@ def eligible(measurements: Measurements, group: Group, constraints: Constraints)
         (row for row in group.rows if ranking.is_ranked(row) and row.ratio is not None),
         key=lambda row: (getattr(row, by), row.cell),
     )
-    left_out = open_sizes.of_guessed_sizes(group.task, [row.cell for row in ranked])
+    left_out = open_sizes.of_guessed_sizes(group.task_name, [row.cell for row in ranked])
     limits = {option: limit for option, limit in constraints.limits(None).items() if option != METRIC}
     rows = [row for row in ranked if row.cell not in left_out and all(_meets(row, *limit) for limit in limits.values())]
     return Eligible(

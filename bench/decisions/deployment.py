@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from bench.api import Task, cache, files, loading, sized
+from bench.api import Task, cache, files, loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.loss_units import DB
+from bench.api.names import TaskName
 from bench.api.places import without_places
 from bench.api.printable import printable
 from bench.api.version import version
@@ -107,13 +108,13 @@ def save(
     name, sizes = f"{ARTIFACT}{artifact.path.suffix}", ports.sizes_of(record, task)
     recipe = {
         "cell": cell.path,
-        "coordinates": dataclasses.asdict(cell),
+        "coordinates": cell.coordinates,
         "outcome": None if outcome is None else dict(outcome),
         "chosen_for": dict(request),
         "task_folder": _place_of(task),
         "artifact": {"file": name, "format": artifact.format, "sha256": artifact.sha256, "bytes": artifact.size_bytes},
         "steps": [
-            {"step": step, **without_places(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
+            {"step": str(step), **without_places(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
             for step, made in zip((cell.exporter, *cell.chain), steps, strict=True)
         ],
         "inputs": [dataclasses.asdict(spec) for spec in ports.with_sizes(task.inputs, sizes)],
@@ -127,7 +128,7 @@ def save(
     }
     runtime = catalog.runtime(cell.runtime)
     # The code of a runtime runs one inference; a loop around it that generates is the harness's.
-    plain = runtime.code(provider=cell.provider, threads=cell.threads) if task.request is None else None
+    plain = runtime.code(provider=str(cell.provider), threads=cell.threads) if task.request is None else None
     code = plain or HARNESS
     packages = ", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package"
     program = PROGRAM_TEXT.format(
@@ -200,7 +201,7 @@ def task_of(record: Record) -> Task:
     return task
 
 
-def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
+def _task(name: TaskName, is_wanted: Callable[[Task], bool]) -> Task:
     """The task on the search path, or a user's own model in the cache where the search path has no task of the name.
 
     Args:
@@ -210,9 +211,9 @@ def _task(name: str, is_wanted: Callable[[Task], bool]) -> Task:
     Raises:
         InputError: the task is neither on the search path nor in the cache.
     """
-    if sized.family_of(name) in loading.find("models"):
+    if name.model in loading.find("models"):
         return catalog.task(name)
-    if (found := adopt.recall(name, is_wanted)) is None:
+    if (found := adopt.recall(str(name), is_wanted)) is None:
         raise InputError(
             f"the model of {name} is not here any more: it is neither in {cache.folder()} (BENCH_CACHE names another "
             "folder) nor on BENCH_PATH; `bench run --model` brings it back"

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.api import NodeTime, Task
 from bench.api.artifact import Artifact
-from bench.api.cell import RAW, Cell
+from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
 from bench.decisions.search import kept
@@ -157,7 +157,7 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
     if before is not None:
         names = _names([*steps] if before.artifact == steps[0] else [before.artifact, steps[-1]], limits)
     tolerance = task.close if tolerance is None else tolerance
-    names_of_steps = (record.cell.exporter, *record.cell.chain)
+    names_of_steps = map(str, (record.cell.exporter, *record.cell.chain))
     drift, drift_reason = _drift(task, before, after, names, tolerance, limits)
     return Explanation(
         after=after,
@@ -174,7 +174,7 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
 
 def _other(cell: Cell, versus: str | None) -> Cell | None:
     """The cell to compare with; None where it would be the cell itself."""
-    other = Cell.from_path(versus) if versus is not None else dataclasses.replace(cell, variant=RAW)
+    other = Cell.from_path(versus) if versus is not None else dataclasses.replace(cell, chain=())
     return None if other == cell else other
 
 

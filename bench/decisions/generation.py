@@ -5,39 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from bench.api import sized
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.names import NEW, PROMPT, Role, TaskName
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
 from bench.pipeline.generated import AGREEMENT
-from bench.records import read_bounds
+from bench.records import ranking, read_bounds
 from bench.records.folder import Results
 from bench.records.lines import Generation
 from bench.records.rows import Row
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A request to generate.
-
-    Attributes:
-        num_prompt: tokens of the prompt, which are in the cache before the first decode step.
-        num_new: new tokens; with one alone, the time to first token is measured, or else the time per output token.
-    """
-
-    num_prompt: int
-    num_new: int
-
-    @property
-    def is_prefill(self) -> bool:
-        return self.num_new == 1
-
-    @classmethod
-    def of(cls, task: str) -> Stage:
-        """The request of a task that generates."""
-        num_prompt, num_new = sized.request_of(task)
-        return cls(num_prompt=num_prompt, num_new=num_new)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,14 +37,14 @@ class Deployment:
     family: str
     name: str
     threads: int
-    rows: Mapping[Stage, Row]
-    over: Mapping[str, Mapping[Stage, Estimate]]
+    rows: Mapping[TaskName, Row]
+    over: Mapping[str, Mapping[TaskName, Estimate]]
     metric: float | None
     metric_name: str
     agreement: float | None
     cache: Generation
 
-    def latency_ns(self, stage: Stage) -> float | None:
+    def latency_ns(self, stage: TaskName) -> float | None:
         """The median latency of a stage: of a prefill the time to first token, or else the time per output token."""
         row = self.rows.get(stage)
         return row.latency_p50_ns if row is not None else None
@@ -80,17 +57,18 @@ def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
         stored: the results that the rows are of.
         rows: rows to join; those of other tasks, without a latency or with wrong answers are left out.
     """
-    found: dict[tuple[str, str, int], dict[Stage, Row]] = {}
+    found: dict[tuple[str, str, int], dict[TaskName, Row]] = {}
     for row in rows:
-        if sized.is_generating(row.task) and row.status == "ok" and row.fidelity != "broken" and row.latency_p50_ns:
-            key = (sized.family_of(row.task), _name(row), row.threads)
-            found.setdefault(key, {})[Stage.of(row.task)] = row
+        task, is_sound = row.task_name, row.status == "ok" and row.fidelity != "broken"
+        if task.role is Role.GENERATION and is_sound and row.latency_p50_ns:
+            found.setdefault((task.model, ranking.short_name(row), row.threads), {})[_stage(task)] = row
     made = [_deployment(stored, key, stages) for key, stages in found.items()]
     return sorted((one for one in made if one is not None), key=_speed)
 
 
-def _name(row: Row) -> str:
-    return "/".join((row.source, row.exporter, row.variant, row.runtime, row.provider))
+def _stage(task: TaskName) -> TaskName:
+    """A request to generate, with its sizes where its name tells none."""
+    return task.at({PROMPT: task.num_prompt, NEW: task.num_new})
 
 
 def _speed(one: Deployment) -> tuple[str, int, float, str]:
@@ -99,12 +77,12 @@ def _speed(one: Deployment) -> tuple[str, int, float, str]:
     return one.family, one.threads, decode[0] if decode else float("inf"), one.name
 
 
-def _order(pair: tuple[Stage, Row]) -> tuple[int, int]:
+def _order(pair: tuple[TaskName, Row]) -> tuple[int, int]:
     stage, _ = pair
     return stage.num_prompt, stage.num_new
 
 
-def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage, Row]) -> Deployment | None:
+def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[TaskName, Row]) -> Deployment | None:
     """A deployment; None where no row's record tells of a cache, as with a damaged line."""
     family, name, threads = key
     ordered = dict(sorted(rows.items(), key=_order))
@@ -125,7 +103,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[Stage,
         name=name,
         threads=threads,
         rows=ordered,
-        over={one.runtime: _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
+        over={str(one.runtime): _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
         metric=(quality.metrics or {}).get(quality.metric_name or ""),
         metric_name=quality.metric_name or "",
         agreement=min(agreements, default=None),
@@ -141,11 +119,11 @@ def _plain(row: Row) -> list[Cell]:
         return []
 
 
-def _over(stored: Results, rows: Mapping[Stage, Row], plain: Cell) -> dict[Stage, Estimate]:
+def _over(stored: Results, rows: Mapping[TaskName, Row], plain: Cell) -> dict[TaskName, Estimate]:
     """How many times as fast each decode stage is as with a framework alone, in the blocks that connect the two."""
     found = {}
     for stage, row in rows.items():
-        other = dataclasses.replace(plain, task=Cell.from_path(row.cell).task).path
+        other = dataclasses.replace(plain, task=row.task_name).path
         fitted = stored.measurements.of(row.cell)
         if stage.is_prefill or fitted is None or other == row.cell or not {other, row.cell} <= set(fitted.names):
             continue

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bench.api.cell import Cell
+from bench.api.names import TaskName
 from bench.measure import comparison
 from bench.measure.comparison import REFERENCE, Comparison, Fitted, Group, Series
 from bench.measure.load.launch import HIGHEST, P90, P99, PERCENTILES, SHAPE, LoadLaunch, LoadRun
@@ -207,7 +208,8 @@ def last(records: Mapping[str, Record], cells: Collection[Cell]) -> list[Turns]:
 
 def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
     """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
-    of_task = {path: record for path, record in records.items() if record.cell.task == task and record.load_launches}
+    name = TaskName.parse(task)
+    of_task = {path: record for path, record in records.items() if record.cell.task == name and record.load_launches}
     plans = [one for one in turns(of_task) if one.is_plan]
     return plans[-1] if plans and plans[-1].best() is not None else None
 
@@ -249,7 +251,7 @@ def _group(
     series = {
         way: Series(
             name=str(way),
-            program=way.cell.program,
+            program=way.cell.runtime.listed,
             launches=[one.of(statistic) for one in lines] if way not in failed and _is_told(lines, statistic) else [],
         )
         for way, lines in launches.items()

@@ -29,9 +29,10 @@ def load(folder: Path) -> Callable[[Arrays], Arrays]:
     recipe = deployment.read(folder)
     cell, task = recipe.cell, recipe.task()
     runtime = catalog.runtime(cell.runtime)
-    runtime.check_provider(cell.provider)
+    provider = str(cell.provider)
+    runtime.check_provider(provider)
     runtime.import_packages()
-    session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=cell.provider, threads=cell.threads)
+    session = runtime.open(recipe.artifact, task=task, source=cell.source, provider=provider, threads=cell.threads)
     return Loaded(session, task)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.api.sized import BATCH, family_of, name_at, sizes_of
+from bench.api.names import BATCH, TaskName
 from bench.graphs.shapes import given
 from bench.pipeline import provenance, sizing, sweeps
 from bench.plugins import catalog
@@ -57,7 +57,7 @@ def plain_cell(stored: Results, model: Path, options: Options) -> PlainCell:
         wanted = [cell for cell in found if _is_at(cell, name, own, asked)]
         if wanted:
             chosen, *others = sorted(wanted, key=lambda cell: _order(cell, name))
-            notes = adopted.notes if chosen.task == name else ()
+            notes = adopted.notes if chosen.task == TaskName(name) else ()
             return PlainCell(path=chosen.path, notes=(*notes, *(() if asked else _others(chosen, others))))
         measured += found
     if measured:
@@ -105,12 +105,12 @@ def _with(options: Options, sizes: Mapping[str, int]) -> Options:
 
 def _records(stored: Results, name: str) -> list[Record]:
     """The records of a task at any sizes, whose cells run its model as it is."""
-    of_name = [record for record in stored.records.values() if family_of(record.cell.task) == name]
+    of_name = [record for record in stored.records.values() if record.cell.task.model == name]
     baselines = {key: sweeps.baselines(name, *key) for key in {(one.cell.batch, one.cell.threads) for one in of_name}}
     return [
         record
         for record in of_name
-        if dataclasses.replace(record.cell, task=name) in baselines[record.cell.batch, record.cell.threads]
+        if dataclasses.replace(record.cell, task=TaskName(name)) in baselines[record.cell.batch, record.cell.threads]
     ]
 
 
@@ -129,12 +129,12 @@ def _is_at(cell: Cell, name: str, own: Mapping[str, int], asked: Mapping[str, in
     task = catalog.task(name)
     batch = next((size for dim, size in asked.items() if sizing.is_batch(task, dim)), cell.batch)
     sizes = {dim: size for dim, size in asked.items() if not sizing.is_batch(task, dim)}
-    return cell.batch == batch and (not sizes or cell.task == (name if sizes == own else name_at(name, sizes)))
+    return cell.batch == batch and (not sizes or cell.task == TaskName(name).at({} if sizes == own else sizes))
 
 
 def _order(cell: Cell, name: str) -> tuple[bool, list[int], int, int]:
     """The task's own sizes first, then the largest, where a node's time says most; one sample and one thread first."""
-    return cell.task != name, [-size for size in sizes_of(cell.task).values()], cell.batch, cell.threads
+    return cell.task != TaskName(name), [-size for _, size in cell.task.sizes], cell.batch, cell.threads
 
 
 def _others(chosen: Cell, others: list[Cell]) -> tuple[str, ...]:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bench.api import loading, sized
+from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.names import TaskName, spelled
 from bench.graphs.shapes.stated import stated
 from bench.plugins import catalog
 from bench.tasks import adopt
 from bench.tasks.user_task import DATASET, OwnTask
 
 
-def of_guessed_sizes(task: str, paths: Iterable[str]) -> list[str]:
+def of_guessed_sizes(task: TaskName, paths: Iterable[str]) -> list[str]:
     """The cells of a task whose file takes guessed sizes alone, where it is a model of one's own that takes any.
 
     The sizes are guessed where the inputs are made up and the name of the request tells no sizes.
 
     Args:
-        task: name of the task.
+        task: the request.
         paths: paths of the cells.
     """
-    is_here = sized.family_of(task) in loading.find("models")
+    is_here = task.model in loading.find("models")
     if is_here and not guessed(task):
         return []  # without opening each variant's file
     fixed = [path for path in paths if freezes(Cell.from_path(path))]
@@ -38,17 +39,16 @@ def freezes(cell: Cell) -> bool:
         return False
 
 
-def guessed(task: str) -> dict[str, int]:
+def guessed(task: TaskName) -> dict[str, int]:
     """By dimension, the sizes of made-up inputs that neither the name of a request nor the model tells.
 
     None of a task that is not here, or that cannot be opened.
     """
-    family = sized.family_of(task)
     try:
-        found = catalog.task(family) if family in loading.find("models") else adopt.recall(family)
+        found = catalog.task(task.model) if task.model in loading.find("models") else adopt.recall(task.model)
     except BenchError:
         return {}
     if not isinstance(found, OwnTask) or (found.folder / DATASET).is_file():
         return {}
-    named = sized.sizes_of(task)
-    return {dim: found.sizes[dim] for dim in stated(found.sizes).dims if sized.spelled(dim) not in named}
+    named = dict(task.sizes)
+    return {dim: found.sizes[dim] for dim in stated(found.sizes).dims if spelled(dim) not in named}

@@ -10,9 +10,9 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from bench.api import sized
 from bench.api.errors import InputError
 from bench.api.loss_units import AllowedLoss
+from bench.api.names import Role
 from bench.decisions import constraints as limiting
 from bench.decisions import standing as standings
 from bench.decisions import twins
@@ -157,9 +157,10 @@ def _only_group(rows: Sequence[Row]) -> Group:
 
 
 def _check(group: Group, constraints: Constraints) -> None:
-    if constraints.is_of_generation and not sized.is_generating(group.task):
+    task = group.task_name
+    if constraints.is_of_generation and task.role is not Role.GENERATION:
         raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
-    if constraints.min_tokens_per_s and sized.request_of(group.task)[1] == 1:
+    if constraints.min_tokens_per_s and task.is_prefill:
         raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.loss_units import AllowedLoss
-from bench.api.sized import BATCH, NEW, family_of, is_generating, sizes_of
+from bench.api.names import BATCH, NEW, Role
 from bench.decisions import pick, standing
 from bench.decisions.constraints import Constraints, qualified
 from bench.measure import selection
@@ -68,12 +68,12 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
     """
     found: dict[tuple[str, str, tuple[tuple[str, int], ...], int], dict[int, Group]] = {}
     for group in _current(measurements, ranking.select(rows).groups):
-        task, sizes = family_of(group.task), {BATCH: group.batch, **sizes_of(group.task)}
+        task, sizes = group.task_name, {BATCH: group.batch, **dict(group.task_name.sizes)}
         for dim, size in sizes.items():
-            if dim == NEW and is_generating(group.task):
+            if dim == NEW and task.role is Role.GENERATION:
                 continue  # the first token and those after it are no sizes of one request
             others = tuple((other, size) for other, size in sizes.items() if other != dim)
-            found.setdefault((task, dim, others, group.threads), {})[size] = group
+            found.setdefault((task.model, dim, others, group.threads), {})[size] = group
     return [
         _family(measurements, task, dim, dict(others), threads, dict(sorted(groups.items())))
         for (task, dim, others, threads), groups in found.items()
@@ -84,8 +84,8 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
 def _current(measurements: Measurements, groups: Iterable[Group]) -> list[Group]:
     """The groups of the model that was measured last under each name: another model of the name is no other size."""
     headers = [(group, measurements.records[group.rows[0].cell].header) for group in groups]
-    newest = {family_of(group.task): header for group, header in sorted(headers, key=lambda pair: pair[1].time)}
-    return [group for group, header in headers if header.family == newest[family_of(group.task)].family]
+    newest = {group.task_name.model: header for group, header in sorted(headers, key=lambda pair: pair[1].time)}
+    return [group for group, header in headers if header.family == newest[group.task_name.model].family]
 
 
 def _family(

@@ -63,8 +63,8 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
 def _group(by_threads: Mapping[int, Record]) -> Group:
     """A cell at several numbers of threads, each of which the machine's state may act on differently."""
     series = {
-        count: Series(name=str(count), program=f"{record.cell.program}, {count}", launches=record.thread_launches)
-        for count, record in by_threads.items()
+        count: Series(name=str(count), program=f"{one.cell.runtime.listed}, {count}", launches=one.thread_launches)
+        for count, one in by_threads.items()
     }
     return Group(baseline=series[1], cells=list(series.values()))
 

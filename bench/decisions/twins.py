@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.names import PluginName
 from bench.plugins import catalog
 from bench.records.measured import Measured, what_runs
 from bench.records.rows import Row
@@ -39,7 +40,7 @@ def family(record: Measured) -> object | None:
     return (ran_on, quality.precision, quality.num_samples, errors, lossy)
 
 
-def _may_change_numbers(name: str) -> bool:
+def _may_change_numbers(name: PluginName) -> bool:
     """Whether a variant is lossy, or is not here."""
     try:
         return catalog.variant(name).variant.lossy
@@ -79,7 +80,7 @@ def of(records: Mapping[str, Measured], path: str, rows: Sequence[Row]) -> list[
 def simplicity(path: str) -> tuple[int, bool, int, str]:
     """The order in which equal deployments are preferred: fewest variants, the usual runtime, no option of it."""
     cell = Cell.from_path(path)
-    return (len(cell.chain), not _is_usual(cell), len(cell.runtime), path)
+    return (len(cell.chain), not _is_usual(cell), len(str(cell.runtime)), path)
 
 
 def _sets(

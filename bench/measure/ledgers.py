@@ -45,7 +45,7 @@ class Ledger:
     def series(self) -> Series:
         """The launches so far."""
         cell = self.subject.cell
-        return Series(name=self.name, program=cell.program, launches=tuple(self.launches))
+        return Series(name=self.name, program=cell.runtime.listed, launches=tuple(self.launches))
 
 
 @dataclasses.dataclass(kw_only=True)

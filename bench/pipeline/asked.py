@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from bench.api import cache, versioned
+from bench.api import cache
 from bench.api.errors import ArtifactError, InputError
 from bench.pipeline.installed import look_into
 
@@ -50,7 +50,8 @@ class Asked:
             return f"python-{self.python_version}-{hashlib.sha256(self.python.encode()).hexdigest()[:6]}"
         own = next(name for name in distributions if name in self.versions)
         others = [f"{name}-{version}" for name, version in self.versions.items() if name != own]
-        return versioned.spelled("-".join([self.versions[own], *others]))
+        # Other characters than a label has, such as the `+` of a local version, become `-`.
+        return re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join([self.versions[own], *others]))
 
 
 def packages(text: str) -> Asked:

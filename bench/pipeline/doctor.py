@@ -113,7 +113,7 @@ def _noise() -> tuple[Estimate, float]:
         if result.failures:
             raise ChildError("error", f"the probe failed: {result.failures[0].error}")
         launches += [launch for _, launch in result.launches]
-    series = Series(name=probe.cell.path, program=probe.cell.program, launches=launches)
+    series = Series(name=probe.cell.path, program=probe.cell.runtime.listed, launches=launches)
     (fitted,) = comparison.fit([Group(baseline=series, cells=[])])
     assert fitted.control is not None
     medians = [median for launch in launches for median in launch.medians_ns]

@@ -23,10 +23,11 @@ from typing import Annotated
 import msgspec
 from packaging.utils import canonicalize_name
 
-from bench.api import cache, files, versioned
+from bench.api import cache, files
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
 from bench.api.loading import PACKAGE
+from bench.api.names import PluginName
 from bench.measure.interpreter import OWN, Interpreter
 from bench.pipeline import installer
 from bench.pipeline.asked import Asked
@@ -86,7 +87,9 @@ def own() -> Installed:
     return look_into(sys.executable)
 
 
-def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False) -> str:
+def declare(
+    kind: str, plugin: PluginName, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False
+) -> PluginName:
     """Give a plugin of another environment a name.
 
     Args:
@@ -100,7 +103,7 @@ def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, ma
         The plugin's name with a label.
     """
     needed = own().distributions(requires)
-    name = versioned.name_of(versioned.plugin_of(plugin), asked.label(needed))
+    name = dataclasses.replace(plugin, label=asked.label(needed))
     others = [one for one in dict.fromkeys((*needed, *WORKER)) if one not in asked.requirements]
     requirements = list(asked.requirements.values())
     declared = Declared(requirements=requirements, others=others, python=asked.python, may_be_large=may_be_large)
@@ -110,10 +113,10 @@ def declare(kind: str, plugin: str, requires: Sequence[str], asked: Asked, *, ma
     return name
 
 
-def names_of(cell: Cell) -> list[tuple[str, str]]:
+def names_of(cell: Cell) -> list[tuple[str, PluginName]]:
     """The plugins of a cell that run in another environment: kind and name."""
     parts = [("exporters", cell.exporter), *(("variants", name) for name in cell.chain), ("runtimes", cell.runtime)]
-    return [(kind, name) for kind, name in parts if versioned.label_of(name)]
+    return [(kind, name) for kind, name in parts if name.label]
 
 
 def check_known(cell: Cell) -> None:
@@ -129,16 +132,16 @@ def check_known(cell: Cell) -> None:
             raise InputError(f"{name}: {error}") from error
 
 
-def interpreter_of(kind: str, name: str) -> Interpreter:
+def interpreter_of(kind: str, name: PluginName) -> Interpreter:
     """What starts the processes of a plugin.
 
     Raises:
         ArtifactError: see `of`.
     """
-    return of(kind, name).interpreter if versioned.label_of(name) else OWN
+    return of(kind, name).interpreter if name.label else OWN
 
 
-def versions_of(kind: str, name: str, requires: Sequence[str]) -> dict[str, str | None]:
+def versions_of(kind: str, name: PluginName, requires: Sequence[str]) -> dict[str, str | None]:
     """Versions of the packages that a plugin runs with, see `provenance.versions`.
 
     Raises:
@@ -147,11 +150,11 @@ def versions_of(kind: str, name: str, requires: Sequence[str]) -> dict[str, str 
     return of(kind, name).installed.versions(requires)
 
 
-_FAILED: dict[tuple[str, str], ArtifactError] = {}
-_MADE: dict[tuple[str, str], Environment] = {}
+_FAILED: dict[tuple[str, PluginName], ArtifactError] = {}
+_MADE: dict[tuple[str, PluginName], Environment] = {}
 
 
-def of(kind: str, name: str) -> Environment:
+def of(kind: str, name: PluginName) -> Environment:
     """The environment of a name, made now if the cache does not have it.
 
     Args:
@@ -177,7 +180,7 @@ def of(kind: str, name: str) -> Environment:
 
 
 @functools.cache
-def _lock(kind: str, name: str) -> threading.RLock:
+def _lock(kind: str, name: PluginName) -> threading.RLock:
     return threading.RLock()
 
 
@@ -205,7 +208,7 @@ def _names() -> Path:
     return installer.folder() / "names"
 
 
-def _declared(kind: str, name: str) -> Declared:
+def _declared(kind: str, name: PluginName) -> Declared:
     try:
         return msgspec.json.decode(files.read_bytes(_names() / kind / f"{name}.json"), type=Declared)
     except (OSError, InputError, ValueError, RecursionError) as error:

@@ -75,7 +75,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
                 notes += _parameters(cell, artifact, limits)
                 tried = {**_shapes(task, dims), **shapes}
                 return GraphFile(
-                    path=artifact.path, model=path, exporter=cell.exporter, shapes=tried, dims={}, notes=notes
+                    path=artifact.path, model=path, exporter=str(cell.exporter), shapes=tried, dims={}, notes=notes
                 )
         except BenchError as error:
             reason = str(error).removeprefix(f"{cell.exporter}: ")
@@ -97,7 +97,7 @@ def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ..
     """
     if cell.source != TORCH:
         return ()
-    request: dict[str, Any] = {"task": cell.task, "source": cell.source, "artifact": str(artifact.path)}
+    request: dict[str, Any] = {"task": str(cell.task), "source": cell.source, "artifact": str(artifact.path)}
     code = provenance.code_digest(operations.parameters_beside_source)
     key = cache.digest(["parameters", provenance.subject(catalog.task(cell.task)), artifact.sha256, code])
 

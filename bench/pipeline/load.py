@@ -278,7 +278,7 @@ def _num_tokens(subject: Subject) -> int:
 def notes_on_several(cells: Iterable[Cell]) -> list[str]:
     """What runtimes say of several sessions or workers at once, each once; see `Runtime.note_on_several`."""
     runs = dict.fromkeys((cell.runtime, cell.provider) for cell in cells if prepare.skip_reason(cell) is None)
-    return [note for runtime, provider in runs if (note := catalog.runtime(runtime).note_on_several(provider))]
+    return [note for runtime, provider in runs if (note := catalog.runtime(runtime).note_on_several(str(provider)))]
 
 
 def starts(arrivals: Arrivals, number: int) -> list[int]:

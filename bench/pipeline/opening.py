@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.api import Plugin, Runtime
 from bench.api.cell import Cell
+from bench.api.names import PluginName
 from bench.measure.block import Request, Subject
 from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
@@ -35,24 +36,24 @@ def worker(cell: Cell, *, memory_bytes: int | None = None) -> Child:
     Raises:
         ArtifactError: the environment cannot be made.
     """
-    place = process("runtimes", cell.runtime, catalog.runtime(cell.runtime))
+    place = process(catalog.runtime(cell.runtime), kind="runtimes", name=cell.runtime)
     if cell.threads > 1:  # packages start threads when they are imported
         place["modules"] = None
     return Child(environment=environment(cell), memory_bytes=memory_bytes, **place)
 
 
-def process(kind: str | None, name: str, *plugins: Plugin) -> dict[str, Any]:
+def process(*plugins: Plugin, kind: str = "", name: PluginName | None = None) -> dict[str, Any]:
     """The arguments `interpreter` and `modules` of a child process that runs plugins and is not timed.
 
     Args:
-        kind: the kind of the plugin whose environment it is; None for the environment of this process.
-        name: the plugin's name.
         plugins: the plugins that it runs.
+        kind: the kind of the plugin whose environment it is.
+        name: that plugin's name; None for the environment of this process.
 
     Raises:
         ArtifactError: the environment cannot be made.
     """
-    interpreter = OWN if kind is None else environments.interpreter_of(kind, name)
+    interpreter = OWN if name is None else environments.interpreter_of(kind, name)
     if interpreter != OWN:
         return {"interpreter": interpreter, "modules": None}
     packages = {

@@ -333,14 +333,14 @@ def _how(cell: Cell) -> dict[str, Any]:
     Raises:
         InputError: the runtime does not have the provider here.
     """
-    catalog.runtime(cell.runtime).check_provider(cell.provider)
-    return {"source": cell.source, "provider": cell.provider, "threads": cell.threads}
+    catalog.runtime(cell.runtime).check_provider(str(cell.provider))
+    return {"source": cell.source, "provider": str(cell.provider), "threads": cell.threads}
 
 
 def inspect(*, cell: str, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
     """Ask a runtime how it runs an artifact: in which precision, and which nodes on which provider."""
     known = Cell.from_path(cell)
-    return catalog.runtime(known.runtime).inspect(Path(artifact), provider=known.provider, shapes=shapes)
+    return catalog.runtime(known.runtime).inspect(Path(artifact), provider=str(known.provider), shapes=shapes)
 
 
 def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> dict[str, Any]:

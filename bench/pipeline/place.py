@@ -11,11 +11,10 @@ from typing import Protocol
 
 from msgspec import UNSET
 
-from bench.api import versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
-from bench.api.sized import family_of
+from bench.api.names import TaskName
 from bench.measure import lease, machine
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Subject
@@ -108,7 +107,7 @@ class Here:
                 told(_begun(cell, Failure(stage="skip", reason=reason)))
                 continue
             # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
-            there = cell.runtime if versioned.label_of(cell.runtime) else ""
+            there = str(cell.runtime) if cell.runtime.label else ""
             sharing.setdefault((cell.artifact_path, there), []).append(cell)
 
         def make(shared: tuple[str, str]) -> Prepared | Failure:
@@ -122,7 +121,7 @@ class Here:
         def when(shared: tuple[str, str]) -> tuple[int, str]:
             """Exports before the variants that need them; steps of a kind share the packages that are imported."""
             cell = sharing[shared][0]
-            return len(cell.chain), cell.variant if cell.chain else cell.exporter
+            return len(cell.chain), cell.variant if cell.chain else str(cell.exporter)
 
         on_all_cores(make, sorted(sharing, key=when), made)
 
@@ -135,7 +134,7 @@ class Here:
         told: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`."""
-        references: dict[str, Future[Reference]] = {value.cell.task: Future() for value in cells}
+        references: dict[TaskName, Future[Reference]] = {value.cell.task: Future() for value in cells}
         same: dict[object, list[Prepared]] = {}
         for value in cells:
             same.setdefault(what_runs(value.cell, value.artifact) or value.cell, []).append(value)
@@ -143,7 +142,7 @@ class Here:
         for values in sorted(same.values(), key=lambda values: values[0].cell.group):
             alike.setdefault(what_answers(values[0].cell, values[0].artifact), []).append(values)
 
-        def refer(name: str) -> list[Judged]:
+        def refer(name: TaskName) -> list[Judged]:
             try:
                 references[name].set_result(verify.reference_of(catalog.task(name), limits, self._failed_steps))
             except BaseException as error:
@@ -199,7 +198,7 @@ def header_of(cell: Cell, artifact: Artifact | None) -> Header:
         machine=machine.describe(),
         versions=provenance.versions_run(cell),
         subject=provenance.subject(task),
-        family=provenance.task_digest(catalog.task(family_of(cell.task))),
+        family=provenance.task_digest(catalog.task(cell.task.model)),
         artifact=artifact.facts if artifact is not None else None,
         origin=adopt.origin_of(task) or UNSET,
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
+from bench.api.names import TaskName
 from bench.measure import machine
 from bench.measure.block import Subject
 from bench.measure.ledgers import Group
@@ -31,7 +32,7 @@ class PlanSweep(LoadSweep):
     def _measure(self, groups: Sequence[Group]) -> None:
         assert self._asked.bound is not None, "a plan has a bound on the latency"
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
-        subjects: dict[str, list[Subject]] = {}
+        subjects: dict[TaskName, list[Subject]] = {}
         for group in groups:
             for one in {ledger.subject.key: ledger.subject for ledger in group.ledgers}.values():
                 subjects.setdefault(one.cell.task, []).append(one)

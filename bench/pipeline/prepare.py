@@ -15,7 +15,7 @@ from bench.api import Part, Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, PluginError, RefusedError
-from bench.api.sized import exported_of, is_generating, judged_of
+from bench.api.names import PluginName, Role
 from bench.measure import clock
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
@@ -75,7 +75,7 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
     return dataclasses.replace(last, info={**last.info, "note": "; ".join(notes)}) if notes else last
 
 
-def _told_if_grown(variant: str, before: Artifact, after: Artifact) -> str | None:
+def _told_if_grown(variant: PluginName, before: Artifact, after: Artifact) -> str | None:
     """A sentence about a variant of fewer bits whose file is larger than the file before it; None for any other."""
     if not catalog.variant(variant).variant.lossy or after.size_bytes <= before.size_bytes:
         return None
@@ -96,14 +96,15 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     """
     made = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
-    task = exported_of(cell.task)
-    fixed = task if is_generating(cell.task) else judged_of(cell.task)  # passes of a generation have no fixed size
+    task = cell.task.exported
+    is_generation = cell.task.role is Role.GENERATION  # whose passes have no fixed size
+    fixed = task if is_generation else dataclasses.replace(task, sizes=cell.task.sizes)
     task = fixed if exporter.freezes else task
     subject = provenance.subject(catalog.task(task))
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
-    request = {"task": task, "source": cell.source, "exporter": cell.exporter}
-    place = opening.process("exporters", cell.exporter, exporter)
-    steps = [made(cell.exporter, exporter.format(cell.source), recipe, place, operations.export, request)]
+    request = {"task": str(task), "source": cell.source, "exporter": str(cell.exporter)}
+    place = opening.process(exporter, kind="exporters", name=cell.exporter)
+    steps = [made(str(cell.exporter), exporter.format(cell.source), recipe, place, operations.export, request)]
     for name in cell.chain:
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
@@ -112,9 +113,9 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         subject = provenance.subject(catalog.task(task))
         more = {"task": subject, "option": named.option, "source": before.sha256}
         recipe = provenance.recipe("variants", name, named.variant, **more)
-        request = {"task": task, "variant": name, "source": str(before.path)}
-        place = opening.process("variants", name, named.variant)
-        steps.append(made(name, before.format, recipe, place, operations.transform, request))
+        request = {"task": str(task), "variant": str(name), "source": str(before.path)}
+        place = opening.process(named.variant, kind="variants", name=name)
+        steps.append(made(str(name), before.format, recipe, place, operations.transform, request))
     return steps
 
 
@@ -136,8 +137,8 @@ def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
         ArtifactError: the artifact cannot be made, or its parts cannot be told.
     """
     artifact = artifact_of(cell, limits)
-    request = {"task": exported_of(cell.task), "variant": variant, "source": str(artifact.path)}
-    place = opening.process(None, variant, catalog.variant_file(variant))
+    request = {"task": str(cell.task.exported), "variant": variant, "source": str(artifact.path)}
+    place = opening.process(catalog.variant_file(variant))
     found = _ask(variant, place, operations.parts, limits, **request)["parts"]
     return msgspec.convert(found, list[Part])
 
@@ -202,7 +203,7 @@ def inputs_of(task: Task, limits: Limits) -> Path:
 
     def make(target: Path) -> dict[str, Any]:
         step = f"dataset of {task.name}"
-        place = opening.process(None, task.name)  # few tasks need what they require for their samples alone
+        place = opening.process()  # few tasks need what they require for their samples alone
         return _ask(step, place, operations.save_inputs, limits, task=task.name, split="test", target=str(target))
 
     key = cache.digest([provenance.SCHEMA, "inputs", *provenance.subject(task)])

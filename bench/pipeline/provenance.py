@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bench import api
-from bench.api import Exporter, Plugin, Task, Variant, cache, loading, versioned
+from bench.api import Exporter, Plugin, Task, Variant, cache, loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
+from bench.api.names import PluginName
 from bench.measure import machine
 from bench.pipeline import environments, operations, rounding
 from bench.plugins import catalog
@@ -94,7 +95,7 @@ def subject(task: Task) -> tuple[str, str | None]:
     return (task_digest(task), dataset_digest(task))
 
 
-def versions_with(kind: str, name: str, requires: tuple[str, ...]) -> dict[str, str | None]:
+def versions_with(kind: str, name: PluginName, requires: tuple[str, ...]) -> dict[str, str | None]:
     """Versions of the packages that a plugin runs with: those of `versions`, or of its own environment.
 
     Args:
@@ -105,10 +106,10 @@ def versions_with(kind: str, name: str, requires: tuple[str, ...]) -> dict[str, 
     Raises:
         ArtifactError: the environment cannot be made.
     """
-    return environments.versions_of(kind, name, requires) if versioned.label_of(name) else versions(requires)
+    return environments.versions_of(kind, name, requires) if name.label else versions(requires)
 
 
-def recipe(kind: str, name: str, plugin: Exporter | Variant, **more: object) -> dict[str, object]:
+def recipe(kind: str, name: PluginName, plugin: Exporter | Variant, **more: object) -> dict[str, object]:
     """Everything that an artifact depends on: its plugin, the plugin's packages, the source, and mostly this machine.
 
     Args:
@@ -126,14 +127,14 @@ def recipe(kind: str, name: str, plugin: Exporter | Variant, **more: object) -> 
         "plugin": plugin_digest(plugin),
         "versions": versions_with(kind, name, plugin.requires),
     }
-    if label := versioned.label_of(name):  # builds of one version, and interpreters, differ in it alone
-        made_by["environment"] = label
+    if name.label:  # builds of one version, and interpreters, differ in it alone
+        made_by["environment"] = name.label
     return {"schema": SCHEMA, **made_by, "facts": facts, "machine": here, **more}
 
 
 def versions_run(cell: Cell) -> dict[str, str | None]:
     """Versions of the packages that a cell runs with; of an environment that cannot be made, none."""
-    requires = catalog.runtime(cell.runtime).packages(cell.provider)
+    requires = catalog.runtime(cell.runtime).packages(str(cell.provider))
     try:
         return versions_with("runtimes", cell.runtime, requires)
     except ArtifactError:

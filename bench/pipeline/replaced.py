@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from bench.api.cell import Cell
+from bench.api.names import PluginName
 from bench.plugins import catalog
 from bench.records.lines import Failure
 
@@ -28,7 +29,7 @@ class Exports:
     def note(self, cell: Cell, outcome: object) -> None:
         """Note what came of preparing a cell: without variants, its only step is its export."""
         if not cell.chain and not (isinstance(outcome, Failure) and outcome.stage == "skip"):
-            key = (cell.task, cell.source, cell.exporter)
+            key = (str(cell.task), cell.source, str(cell.exporter))
             self._works[key] = self._works.get(key, False) or not isinstance(outcome, Failure)
 
     def in_place_of(self, cell: Cell, measured: Collection[Cell]) -> Cell | None:
@@ -41,14 +42,14 @@ class Exports:
         Returns:
             The other cell; None where the cell's own export works, where no other does, or where it is measured anyway.
         """
-        if self._works.get((cell.task, cell.source, cell.exporter), True):
+        if self._works.get((str(cell.task), cell.source, str(cell.exporter)), True):
             return None
-        format_ = catalog.exporter(cell.exporter).format(cell.source)
+        format_ = catalog.format_of(cell)
         for (task, source, exporter), works in sorted(self._works.items()):  # as they are listed, not as they ended
-            if (task, source) != (cell.task, cell.source) or not works:
+            if (task, source) != (str(cell.task), cell.source) or not works:
                 continue
             if catalog.exporter(exporter).format(source) == format_:
-                other = dataclasses.replace(cell, exporter=exporter)
+                other = dataclasses.replace(cell, exporter=PluginName.parse(exporter))
                 return None if other in measured else self.replaced.setdefault(cell, other)
         return None
 

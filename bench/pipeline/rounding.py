@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bench.api import Arrays, Task, placed, ragged
+from bench.api import Arrays, Task, ragged
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.fidelity import noise_share
@@ -65,9 +65,8 @@ samples that have another, where there are some.
 
 def claims_nothing_lost(cell: Cell) -> bool:
     """Whether no step of a cell, and no option of its runtime, may change the outputs by more than rounding does."""
-    _, options = placed.split(cell.provider)
     is_lossy = [catalog.exporter(cell.exporter).lossy, *(catalog.variant(name).variant.lossy for name in cell.chain)]
-    return not any(is_lossy) and catalog.runtime(cell.runtime).approximates().isdisjoint(options)
+    return not any(is_lossy) and catalog.runtime(cell.runtime).approximates().isdisjoint(cell.provider.options)
 
 
 def is_lossy(cell: Cell, precision: str | None) -> bool:

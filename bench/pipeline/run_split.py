@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.api import versioned
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
@@ -59,7 +58,7 @@ def beside(
     Raises:
         As `bench.pipeline.verify.verify`.
     """
-    if versioned.label_of(cell.runtime) or judge is not None:
+    if cell.runtime.label or judge is not None:
         return _verify_there(cell, artifact, reference, limits, save_outputs, judge or cell)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
@@ -82,7 +81,7 @@ def _verify_there(
     """
     opened = opening.arguments(cell, artifact.path)
     inputs = prepare.inputs_of(catalog.task(judge.task), limits)
-    here = _judging(judge, limits)
+    here = _judging(limits)
     with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         outputs = str(save_outputs or Path(folder, "outputs.npz"))
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
@@ -119,13 +118,13 @@ def between(one: Verified, other: Verified, limits: Limits) -> str:
                 }
                 told = child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
                 precisions[name] = told["precision"]
-        asking = _judging(one.cell, limits)
+        asking = _judging(limits)
         return str(asking(operations.judge, cell=one.cell.path, precision=precisions["outputs"], **kept)["fidelity"])
 
 
-def _judging(cell: Cell, limits: Limits) -> Callable[..., dict[str, Any]]:
-    """Sends a request to a worker that runs the task of a cell, in the environment of this process, and no runtime."""
-    place = opening.process(None, cell.task)
+def _judging(limits: Limits) -> Callable[..., dict[str, Any]]:
+    """Sends a request to a worker that runs no runtime, in the environment of this process."""
+    place = opening.process()
     return functools.partial(ask_once, timeout_s=limits.verify_s, memory_bytes=limits.memory_bytes, **place)
 
 

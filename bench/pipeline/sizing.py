@@ -11,7 +11,7 @@ from typing import Any
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
-from bench.api.sized import BATCH, name_at, sizes_of
+from bench.api.names import BATCH, TaskName
 from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.plugins import catalog
@@ -33,7 +33,7 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
     for cell, sizes in itertools.product(cells, combinations):
         task = catalog.task(cell.task)
         own = {dim: size for dim, size in sizes.items() if not is_batch(task, dim)}
-        if own and sizes_of(cell.task):
+        if own and cell.task.sizes:
             raise InputError(f"{cell.task} tells its sizes already: leave {', '.join(own)} out of --dim")
         batch = next((size for dim, size in sizes.items() if is_batch(task, dim)), cell.batch)
         if batch < 1:
@@ -42,9 +42,9 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
         fixed = {spec.shape[0] for spec in task.inputs if isinstance(spec.shape[0], int)} if task.batched else set()
         if batch != cell.batch and fixed and fixed != {batch}:
             raise InputError(f"the model of {task.name} takes batches of {fixed.pop()} only")
-        at = dataclasses.replace(cell, task=name_at(cell.task, own), batch=batch)
+        at = dataclasses.replace(cell, task=cell.task.at(own) if own else cell.task, batch=batch)
         # The task refuses dimensions that it does not have, and names sizes that it had to choose.
-        found[dataclasses.replace(at, task=catalog.task(at.task).name)] = None
+        found[dataclasses.replace(at, task=TaskName.parse(catalog.task(at.task).name))] = None
     return list(found)
 
 

@@ -11,14 +11,15 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from bench.api import Exporter, Plugin, errors, loading, sized
-from bench.api.cell import CHAIN, RAW, Cell, matches
+from bench.api import Exporter, Plugin, errors, loading
+from bench.api.cell import RAW, Cell, chain_of, matches
 from bench.api.errors import InputError, PluginError
+from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
 from bench.measure import machine
 from bench.pipeline import environments, experiments
-from bench.plugins import catalog, declared
+from bench.plugins import catalog, declared, generating
 
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
@@ -64,7 +65,7 @@ def full() -> list[Cell]:
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
         ranked = sorted(plain, key=_is_open, reverse=True)
-        first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
+        first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
         cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
         usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
         if every_core > 1 and len(usual) > 1:
@@ -100,13 +101,14 @@ def generating_cells(task: str) -> list[Cell]:
     """The cells that generate with a decoder, at each stage: as of a task in the sweep `full`, at one thread."""
     decoder, variants = catalog.task(task).decoder, _first_variants()
     assert decoder is not None, f"{task} is no decoder"
-    plain = cells_of((task + sized.GENERATE,), variants=(RAW,))
-    first = {_format(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
-    changed = cells_of((task + sized.GENERATE,), variants=variants)
+    request = TaskName(task, Role.GENERATION)
+    plain = cells_of((str(request),), variants=(RAW,))
+    first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
+    changed = cells_of((str(request),), variants=variants)
     cells = [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
     cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
     return [
-        dataclasses.replace(cell, task=sized.generating_of(task, prompt=prompt, new=new))
+        dataclasses.replace(cell, task=request.at({PROMPT: prompt, NEW: new}))
         for prompt, new in stages_of(decoder.max_positions)
         for cell in cells
     ]
@@ -122,8 +124,8 @@ def stages_of(max_positions: int) -> list[tuple[int, int]]:
     """Tokens of the prompts and of the answers to measure: short, and as long as leaves room among the positions."""
     longest = [(prompt, NUM_NEW) for prompt in PROMPTS if prompt + NUM_NEW <= max_positions]
     if not longest:
-        fitted = sized.fitted({}, max_positions)
-        longest = [(fitted[sized.PROMPT], fitted[sized.NEW])]
+        fitted = generating.fitted({}, max_positions)
+        longest = [(fitted[PROMPT], fitted[NEW])]
     return [(prompt, new) for prompt, most in longest for new in (1, most)]
 
 
@@ -136,7 +138,7 @@ def everything() -> list[Cell]:
     """Every combination of every task, from which globs choose, at one thread and at all cores; it takes hours."""
     threads = sorted({1, machine.num_cores()})
     names = list(loading.find("models"))
-    names += [name + sized.GENERATE for name in names if catalog.task(name).decoder is not None]
+    names += [str(TaskName(name, Role.GENERATION)) for name in names if catalog.task(name).decoder is not None]
     return cells_of(names, variants=list(dict.fromkeys((RAW, *catalog.variants(), *CHAINS))), threads=threads)
 
 
@@ -153,10 +155,6 @@ def _tasks() -> list[str]:
         where = f"the reference models ({missing}) are {loading.IN_REPOSITORY}" if missing else "no models/ folder"
         raise InputError(f"no task to sweep over: {where}; `bench run --model FILE` measures a model of your own")
     return names
-
-
-def _format(cell: Cell) -> str:
-    return catalog.exporter(cell.exporter).format(cell.source)
 
 
 def _is_open(cell: Cell) -> bool:
@@ -201,10 +199,10 @@ def waves(
     fewest = min((cell.threads for cell in cells), default=1)
     plain = [cell for cell in cells if cell.threads == fewest and _is_plain(cell)]
     ranked = sorted(plain, key=_is_open, reverse=True)
-    first = {(cell.task, cell.batch, cell.source, _format(cell)): cell.exporter for cell in reversed(ranked)}
+    first = {(cell.task, cell.batch, cell.source, catalog.format_of(cell)): cell.exporter for cell in reversed(ranked)}
 
     def is_first(cell: Cell) -> bool:
-        return cell in plain and first[cell.task, cell.batch, cell.source, _format(cell)] == cell.exporter
+        return cell in plain and first[cell.task, cell.batch, cell.source, catalog.format_of(cell)] == cell.exporter
 
     def wave(cell: Cell) -> int:
         return 2 if compiles(cell) else int(is_small or not is_first(cell))
@@ -234,7 +232,7 @@ def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[
 
 def _is_plain(cell: Cell) -> bool:
     """Whether a cell is a plain export on the usual runtime of its format."""
-    return cell.variant == RAW and _is_usual(cell)
+    return not cell.chain and _is_usual(cell)
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:
@@ -250,7 +248,7 @@ def compiles(cell: Cell) -> bool:
 def _is_usual(cell: Cell) -> bool:
     """Whether the cell's runtime is the usual one for its format, with the runtime's first provider."""
     runtime = catalog.runtime(cell.runtime)
-    return _format(cell) in runtime.default_for and cell.provider == runtime.providers()[0]
+    return catalog.format_of(cell) in runtime.default_for and str(cell.provider) == runtime.providers()[0]
 
 
 def cells_of(
@@ -275,34 +273,31 @@ def cells_of(
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
     # Asked once: some look at the machine.
-    providers = functools.cache(lambda name: declared.ask(runtimes[name], "providers"))
+    providers = functools.cache(lambda name: [*map(ProviderName, declared.ask(runtimes[name], "providers"))])
     exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
-    for task_name in tasks:
-        for source, (exporter_name, exporter) in itertools.product(catalog.task(task_name).sources, exporters.items()):
+    for task_name in map(TaskName.parse, tasks):
+        generates, task = task_name.role is Role.GENERATION, catalog.task(task_name)
+        for source, (exporter_name, exporter) in itertools.product(task.sources, exporters.items()):
             if exporter.sources and source not in exporter.sources:
                 continue
-            if not _generates_alike(task_name, exporter):
+            if exporter.freezes if generates else exporter.generates:  # it writes no model that generates, or only such
                 continue
-            format_, parts = exporter.format(source), {"task": task_name, "source": source, "exporter": exporter_name}
-            fitting = [chain for chain in variants if _fits(chain, format_, generates=sized.is_generating(task_name))]
+            parts: dict[str, Any] = {"task": task_name, "source": source, "exporter": PluginName.parse(exporter_name)}
+            format_ = exporter.format(source)
+            fitting = [chain for chain in map(chain_of, variants) if _fits(chain, format_, generates=generates)]
             opening = [
-                name
+                PluginName.parse(name)
                 for name, runtime in runtimes.items()
                 if format_ in runtime.formats
-                and (runtime.generates if sized.is_generating(task_name) else runtime.scores)
-                and (with_ways_out or runtime.stands_in_for(catalog.task(task_name)) is not False)
+                and (runtime.generates if generates else runtime.scores)
+                and (with_ways_out or runtime.stands_in_for(task) is not False)
             ]
             cells += [
-                Cell(**parts, variant=variant, runtime=opener, provider=provider, batch=batch, threads=num_threads)
-                for variant, opener, batch, num_threads in itertools.product(fitting, opening, batches, threads)
-                for provider in providers(opener)
+                Cell(**parts, chain=chain, runtime=opener, provider=provider, batch=batch, threads=number)
+                for chain, opener, batch, number in itertools.product(fitting, opening, batches, threads)
+                for provider in providers(opener.listed)
             ]
     return cells
-
-
-def _generates_alike(task: str, exporter: Exporter) -> bool:
-    """Whether an exporter and a task fit: some exporters write models that generate, and some cannot write those."""
-    return not exporter.freezes if sized.is_generating(task) else not exporter.generates
 
 
 def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
@@ -314,9 +309,9 @@ def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
     return found
 
 
-def _fits(chain: str, format_: str, *, generates: bool) -> bool:
+def _fits(chain: Iterable[PluginName], format_: str, *, generates: bool) -> bool:
     """Whether every variant of a chain takes files of a format; the passes of a generation differ in their sizes."""
-    variants = [] if chain == RAW else [catalog.variant(name).variant for name in chain.split(CHAIN)]
+    variants = [catalog.variant(name).variant for name in chain]
     return all(format_ in each.formats and not (generates and each.freezes) for each in variants)
 
 
@@ -344,28 +339,26 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
         return named()[sweep or "full"]()
     pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
     chosen: dict[Cell, None] = {}
-    for sized_glob in globs:
-        glob, at = _apart(sized_glob)
+    for glob_at_sizes in globs:
+        glob, asked = _apart(glob_at_sizes)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
         found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
         if not found:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
-        chosen |= dict.fromkeys(dataclasses.replace(cell, task=cell.task + at) for cell in found)
+        for cell in found:
+            role, sizes = asked.role or cell.task.role, asked.sizes or cell.task.sizes
+            chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
     for name in {cell.task for cell in chosen}:
         catalog.task(name)  # refuses sizes that the task does not have
     return list(chosen)
 
 
-def _apart(glob: str) -> tuple[str, str]:
-    """A glob over cells of tasks as they are, and what the glob adds to the task's name, such as its sizes."""
+def _apart(glob: str) -> tuple[str, TaskName]:
+    """A glob over cells of tasks as they are, and the request that it asks for: a role, sizes, or neither."""
     task, slash, rest = glob.partition("/")
-    family, (_, mark, at) = sized.family_of(task), task.partition(sized.MARK)
-    if sized.is_generating(task):
-        family += sized.GENERATE
-    if mark and sized.SIZES.fullmatch(at) is None:
-        example = f"{sized.NEW}=64,{sized.PROMPT}=256" if sized.is_generating(task) else "height=224,width=224"
-        raise InputError(f"not sizes of a task: {task!r}; they read {family}@{example}")
-    return family + slash + rest, sized.in_order(task).removeprefix(family)
+    asked = TaskName.parse(task)
+    own = TaskName(asked.model, asked.role if asked.role is Role.GENERATION else Role.INFERENCE)
+    return f"{own}{slash}{rest}", asked
 
 
 def _checked(cell: Cell) -> Cell:
@@ -383,7 +376,7 @@ def _checked(cell: Cell) -> Cell:
         raise InputError(f"{cell.exporter} exports {' and '.join(exporter.sources)}, not {cell.source}")
     if exporter.format(cell.source) not in runtime.formats:
         raise InputError(f"{cell.runtime} opens {', '.join(runtime.formats)}, not {exporter.format(cell.source)}")
-    runtime.check_provider(cell.provider)
+    runtime.check_provider(str(cell.provider))
     environments.check_known(cell)
     return cell
 
@@ -392,9 +385,8 @@ def _nearest(glob: str, pool: Sequence[Cell]) -> str:
     """A suggestion for the first part of a glob that no cell has; a path of a model is no glob."""
     if Path(glob).exists():
         return f"to measure the model in {glob}: `bench run --model {shlex.quote(glob)}`"
-    fields = ("task", "source", "exporter", "variant", "runtime", "provider")
     for part in glob.split("/"):
-        names = {getattr(cell, field) for cell in pool for field in fields}
+        names = {name for cell in pool for name in cell.path.split("/")[:-1]}
         if part and not any(sign in part for sign in "*?[") and part not in names:
             known = part in loading.in_repository("models")
             return f"it is {loading.IN_REPOSITORY}" if known else errors.suggest(part, sorted(names))
@@ -415,7 +407,7 @@ def in_place_of(baseline: Cell) -> list[Cell]:
     """
     native = {"native": catalog.exporter("native")}
     sizes = {"batches": (baseline.batch,), "threads": (baseline.threads,)}
-    cells = cells_of((baseline.task,), variants=(RAW,), exporters=native, with_ways_out=True, **sizes)
+    cells = cells_of((str(baseline.task),), variants=(RAW,), exporters=native, with_ways_out=True, **sizes)
     task, requires = catalog.task(baseline.task), catalog.runtime(baseline.runtime).requires
     ranks = {True: 0, None: 1, False: 2}
 
@@ -425,6 +417,6 @@ def in_place_of(baseline: Cell) -> list[Cell]:
     def is_other(cell: Cell) -> bool:
         runtime = catalog.runtime(cell.runtime)
         differs = runtime.requires != requires or rank(cell) != ranks[None]
-        return differs and cell.source == baseline.source and cell.provider == runtime.providers()[0]
+        return differs and cell.source == baseline.source and str(cell.provider) == runtime.providers()[0]
 
     return sorted(filter(is_other, cells), key=rank)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.api import Task, cache, versioned
+from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
@@ -167,7 +167,7 @@ def verified(
                 known = next(enough, None)
                 if value.cell == reference.cell:
                     known = known or reference.quality
-                if known is None and whole is not None and not versioned.label_of(value.cell.runtime):
+                if known is None and whole is not None and not value.cell.runtime.label:
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     # Where a part was looked at, the bound of the whole split is one of several.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from bench.api.cell import CHAIN, RAW, Cell
+from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.pipeline import environments
 from bench.pipeline.asked import Asked
@@ -49,10 +49,10 @@ def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None
     """The cell with the name of the environment in its path; None where the environment does not concern it."""
     of = environments.own().distributions
     runtime = catalog.runtime(cell.runtime)
-    packages = runtime.packages(cell.provider)
+    packages = runtime.packages(str(cell.provider))
     if asked.concerns(of(packages)):
         needed = (*packages, *(READS_ONNX if "onnx" in runtime.formats else ()))
-        if cell.exporter == NATIVE:  # the worker may build the model by the task's code
+        if str(cell.exporter) == NATIVE:  # the worker may build the model by the task's code
             needed = (*needed, *catalog.task(cell.task).packages)
         name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
@@ -68,5 +68,5 @@ def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None
             needed = (*variant.requires, *samples)
             step = environments.declare("variants", step, needed, asked, may_be_large=may_be_large)
         steps.append(step)
-    other = dataclasses.replace(cell, exporter=exporter, variant=CHAIN.join(steps) or RAW)
+    other = dataclasses.replace(cell, exporter=exporter, chain=tuple(steps))
     return None if other == cell else other

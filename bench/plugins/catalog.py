@@ -6,11 +6,12 @@ import functools
 import inspect
 from typing import TypeVar
 
-from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture, sized, versioned
+from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture
 from bench.api.cell import Cell
 from bench.api.contained import reported
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
+from bench.api.names import PluginName, Role, TaskName
 from bench.plugins import declared, generating, resized, tuning
 
 P = TypeVar("P", bound=Plugin)
@@ -35,29 +36,41 @@ def _load(kind: str, name: str, base: type[P]) -> P:
 
 
 @functools.cache
-def task(name: str) -> Task:
-    """The task in the folder `models/<name>`, or a task made of it where the name says so: see `bench.api.sized`."""
-    found, sizes = _load("models", sized.family_of(name), Task), sized.sizes_of(name)
-    if sized.is_generating(name):
-        room = found.decoder.max_positions if found.decoder is not None else 0
-        return generating.generating(found, sized.fitted(sizes, room))
-    if sized.is_step(name):
-        return generating.step(found)
-    if sized.is_tuning(name):
-        found = tuning.tuning(found)
-    elif sized.is_confirming(name):
-        found = tuning.confirming(found)
+def task(name: TaskName | str) -> Task:
+    """The task in the folder `models/<model>`, or a task made of it where the name says so: see `bench.api.names`."""
+    if isinstance(name, str):
+        return task(TaskName.parse(name))
+    found, sizes = _load("models", name.model, Task), dict(name.sizes)
+    match name.role:
+        case Role.GENERATION:
+            room = found.decoder.max_positions if found.decoder is not None else 0
+            return generating.generating(found, generating.fitted(sizes, room))
+        case Role.DECODING_STEP:
+            return generating.step(found)
+        case Role.TUNING:
+            found = tuning.tuning(found)
+        case Role.CONFIRMATION:
+            found = tuning.confirming(found)
     return resized.resized(found, sizes) if sizes else found
 
 
-def exporter(name: str) -> Exporter:
-    """The exporter in the file `exporters/<name>.py`, whatever the label of the name: see `bench.api.versioned`."""
-    return _load("exporters", versioned.plugin_of(name), Exporter)
+def exporter(name: PluginName | str) -> Exporter:
+    """The exporter in the file `exporters/<plugin>.py`, whatever the label of the name."""
+    return _load("exporters", _plugin(name), Exporter)
 
 
-def runtime(name: str) -> Runtime:
-    """The runtime in the file `runtimes/<name>.py`, whatever the label of the name: see `bench.api.versioned`."""
-    return _load("runtimes", versioned.plugin_of(name), Runtime)
+def runtime(name: PluginName | str) -> Runtime:
+    """The runtime in the file `runtimes/<plugin>.py`, whatever the label of the name."""
+    return _load("runtimes", _plugin(name), Runtime)
+
+
+def _plugin(name: PluginName | str) -> str:
+    return (PluginName.parse(name) if isinstance(name, str) else name).listed
+
+
+def format_of(cell: Cell) -> str:
+    """The format of the file that a cell's exporter writes."""
+    return exporter(cell.exporter).format(cell.source)
 
 
 def variant_file(name: str) -> Variant:
@@ -93,29 +106,22 @@ def variants() -> dict[str, NamedVariant]:
     return found
 
 
-def variant(name: str) -> NamedVariant:
-    """The variant of a name, whatever its label: see `bench.api.versioned`.
+def variant(name: PluginName | str) -> NamedVariant:
+    """The variant of a name, whatever its label.
 
     Raises:
         InputError: there is no variant of that name; the message suggests the nearest name.
     """
-    name = versioned.plugin_of(name)
-    if name in variants():
-        return variants()[name]
-    if name in find("variants"):
-        variant_file(name)  # raises what is wrong with the file
-    if (found := _spelled(name)) is not None:
-        return found
-    raise InputError(f"no variant named {name!r}; {suggest(name, variants())}")
-
-
-def _spelled(name: str) -> NamedVariant | None:
-    """The variant of a name whose option is not listed, but has the form that its file asks for; else None."""
-    file, mark, option = name.partition("-")
-    if not mark or file not in find("variants"):
-        return None
-    found = variant_file(file)
-    return NamedVariant(found, option) if mixture.is_spelled(option, found.letters) else None
+    name = PluginName.parse(name) if isinstance(name, str) else name
+    if name.listed in variants():
+        return variants()[name.listed]
+    if name.listed in find("variants"):
+        variant_file(name.listed)  # raises what is wrong with the file
+    if name.option and name.plugin in find("variants"):
+        found = variant_file(name.plugin)
+        if mixture.is_spelled(name.option, found.letters):  # it is not listed, but has the form that its file asks for
+            return NamedVariant(found, name.option)
+    raise InputError(f"no variant named {name.listed!r}; {suggest(name.listed, variants())}")
 
 
 def forget() -> None:
@@ -129,16 +135,18 @@ def skip_reason(cell: Cell) -> str | None:
 
     A plugin that runs in another environment is not asked: its packages need not be installed here.
     """
-    steps: dict[str, Plugin] = {cell.exporter: exporter(cell.exporter)}
-    steps |= {name: variant(name).variant for name in cell.chain} | {cell.runtime: runtime(cell.runtime)}
-    for plugin in (*(step for name, step in steps.items() if not versioned.label_of(name)), task(cell.task)):
+    plugins: list[tuple[PluginName, Plugin]] = [(cell.exporter, exporter(cell.exporter))]
+    plugins += [(name, variant(name).variant) for name in cell.chain]
+    plugins += [(cell.runtime, runtime(cell.runtime))]
+    for plugin in (*(plugin for name, plugin in plugins if not name.label), task(cell.task)):
         reason = reason_of(plugin)
         if reason is not None:
             return f"{plugin.name}: {reason}"
-    if sized.is_generating(cell.task) and not runtime(cell.runtime).generates:
+    generates = cell.task.role is Role.GENERATION
+    if generates and not runtime(cell.runtime).generates:
         return f"{cell.runtime}: it does not generate text"
-    if not sized.is_generating(cell.task) and not runtime(cell.runtime).scores:
-        return f"{cell.runtime}: it only generates text; name the task {cell.task}{sized.GENERATE}"
+    if not generates and not runtime(cell.runtime).scores:
+        return f"{cell.runtime}: it only generates text; name the task {TaskName(cell.task.model, Role.GENERATION)}"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
         if refusal := declared.ask(plugin, "refusal", task(cell.task)):
             return f"{plugin.name}: {refusal}"

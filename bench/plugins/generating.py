@@ -15,17 +15,7 @@ from typing import Any
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
-from bench.api.sized import (
-    GENERATE,
-    NEW,
-    PROMPT,
-    STEP,
-    USUAL_NEW,
-    USUAL_PROMPT,
-    generating_of,
-    name_at,
-    request_of,
-)
+from bench.api.names import NEW, PROMPT, USUAL_NEW, USUAL_PROMPT, Role, TaskName
 from bench.graphs.deferred import np
 
 NUM_SAMPLES = 64
@@ -118,6 +108,16 @@ def pass_feeds(request: Request, text: np.ndarray) -> Arrays:
     return {IDS: text[request.depth : request.depth + ids[1]].reshape(ids), **made_up}
 
 
+def fitted(sizes: Mapping[str, int], max_positions: int) -> dict[str, int]:
+    """The sizes of a request to generate with a decoder: where the usual ones are too long for it, shorter ones."""
+    prompt, new = sizes.get(PROMPT, USUAL_PROMPT), sizes.get(NEW, USUAL_NEW)
+    if prompt + new <= max_positions:
+        return dict(sizes)
+    prompt = sizes.get(PROMPT, max_positions - sizes[NEW] if NEW in sizes else max_positions // 2)
+    new = sizes.get(NEW, min(USUAL_NEW, max_positions - prompt))
+    return dict(sizes) if min(prompt, new) < 1 else {**sizes, PROMPT: prompt, NEW: new}
+
+
 def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     """The task that generates with a decoder.
 
@@ -131,11 +131,12 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
     decoder = _decoder(task)
     if unknown := [name for name in sizes if name not in (PROMPT, NEW)]:
         raise InputError(f"a request to generate has the sizes {PROMPT} and {NEW}, not {unknown[0]!r}")
-    name = name_at(task.name + GENERATE, sizes)
-    prompt, new = request_of(name)
+    own = TaskName(task.name, Role.GENERATION)
+    name = own.at(sizes)
+    prompt, new = name.num_prompt, name.num_new
     if min(prompt, new) < 1:
-        usual = generating_of(task.name, prompt=USUAL_PROMPT, new=USUAL_NEW)
-        raise InputError(f"not sizes of 1 or more: {name!r}; they read {usual}")
+        usual = own.at({PROMPT: USUAL_PROMPT, NEW: USUAL_NEW})
+        raise InputError(f"not sizes of 1 or more: {str(name)!r}; they read {usual}")
     room = decoder.max_positions - prompt
     if room < new:
         raise InputError(
@@ -158,7 +159,7 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
         ),
     }
     kind = type(f"Generating{type(task).__name__}", (Generating, type(task)), members)
-    made: Task = kind(name=name, path=task.path)
+    made: Task = kind(name=str(name), path=task.path)
     return made
 
 
@@ -171,7 +172,7 @@ def step(task: Task) -> Task:
     decoder = _decoder(task)
     members = {"inputs": decoder.inputs, "outputs": decoder.outputs}
     kind = type(f"Stepping{type(task).__name__}", (Stepping, type(task)), members)
-    made: Task = kind(name=task.name + STEP, path=task.path)
+    made: Task = kind(name=str(TaskName(task.name, Role.DECODING_STEP)), path=task.path)
     return made
 
 

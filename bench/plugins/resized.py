@@ -12,7 +12,7 @@ from bench.api import Samples, Task, lengths
 from bench.api.arrays import repeated
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
-from bench.api.sized import name_at, spelled
+from bench.api.names import TaskName, spelled
 from bench.graphs.shapes.chosen import choose
 from bench.graphs.shapes.stated import Stated, stated
 
@@ -81,7 +81,7 @@ def resized(task: Task, sizes: Mapping[str, int]) -> Task:
     asked = {dims[spelled(dim)]: size for dim, size in sizes.items()}
     at = {**asked, **_following(task, known, asked)}
     kind = type(f"Resized{type(task).__name__}", (Resized, type(task)), {"at": at})
-    made: Task = kind(name=name_at(task.name, asked), path=task.path)
+    made: Task = kind(name=str(TaskName.parse(task.name).at(asked)), path=task.path)
     return made
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from bench.api import Arrays, Samples, Task, ragged
 from bench.api.fidelity import FidelityTask
 from bench.api.loss_units import DB, SHARE, Unit
-from bench.api.sized import confirming_of, tuning_of
+from bench.api.names import Role, TaskName
 from bench.plugins.engines.calibration import num_calibration
 from bench.plugins.resized import ByFidelity
 
@@ -72,15 +72,15 @@ class Confirming(Task):
 
 def tuning(task: Task) -> Task:
     """The task that judges proposals for a task."""
-    return _made(Tuning, tuning_of(task.name), task)
+    return _made(Tuning, Role.TUNING, task)
 
 
 def confirming(task: Task) -> Task:
     """The task that judges by all held-out samples of a task."""
-    return _made(Confirming, confirming_of(task.name), task)
+    return _made(Confirming, Role.CONFIRMATION, task)
 
 
-def _made(way: type[Task], name: str, task: Task) -> Task:
+def _made(way: type[Task], role: Role, task: Task) -> Task:
     kind = type(f"{way.__name__}{type(task).__name__}", (way, type(task)), {"of": task})
-    made: Task = kind(name=name, path=task.path)
+    made: Task = kind(name=str(TaskName(task.name, role)), path=task.path)
     return made

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bench.api import sized
 from bench.api.artifact import Facts
 from bench.api.errors import InputError
+from bench.api.names import Role, TaskName
 from bench.measure import comparison, corrections, inputs, processors, stats
 from bench.measure.comparison import Comparison, Fitted
 from bench.measure.corrections import Judged
@@ -64,11 +64,11 @@ def rows(
         raise InputError(f"the baseline {baseline!r} has not been timed; `bench show {baseline}` says why")
     fitted = measurements or Measurements(records)
     judged = _judged_rows(records, fitted, baseline, margin)
-    newest: dict[str, Measured] = {}
+    newest: dict[TaskName, Measured] = {}
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
-    launches: dict[str, list[Launch]] = {}
+    launches: dict[TaskName, list[Launch]] = {}
     for record in records.values():
         launches.setdefault(record.cell.task, []).extend(record.launches)
     busy = {task: busy_note(own, newest[task].header.machine) for task, own in launches.items()}
@@ -77,8 +77,7 @@ def rows(
 
     def row(path: str, record: Measured) -> Row:
         cell = record.cell
-        note = busy[cell.task]
-        coordinates: dict[str, Any] = {"cell": path, **vars(cell), "busy_note": note, **_origin(record)}
+        coordinates = {"cell": path, **cell.coordinates, "busy_note": busy[cell.task], **_origin(record)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
         found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
@@ -110,10 +109,9 @@ def _origin(record: Measured) -> dict[str, str | None]:
 def _add_prefills(found: Sequence[Row]) -> None:
     """Tell each row that generates the time to first token of the same deployment and prompt."""
     prefills = {}
-    generating = [row for row in found if sized.is_generating(row.task)]
+    generating = [row for row in found if row.task_name.role is Role.GENERATION]
     for row in generating:
-        _, num_new = sized.request_of(row.task)
-        if num_new == 1 and row.status == "ok" and row.fidelity != "broken":
+        if row.task_name.is_prefill and row.status == "ok" and row.fidelity != "broken":
             prefills[_deployment(row)] = row.latency_p50_ns
     for row in generating:
         row.ttft_ns = prefills.get(_deployment(row))
@@ -121,8 +119,7 @@ def _add_prefills(found: Sequence[Row]) -> None:
 
 def _deployment(row: Row) -> tuple[str, ...]:
     """Equal for rows of one deployment of a decoder and one length of its prompts."""
-    length, _ = sized.request_of(row.task)
-    return (sized.family_of(row.task), str(length), *row.cell.split("/")[1:])
+    return (row.task_name.model, str(row.task_name.num_prompt), *row.cell.split("/")[1:])
 
 
 def _judged_rows(
@@ -139,7 +136,7 @@ def _judged_rows(
             continue
         reference = other or fitted.baseline
         if reference != path and reference in fitted.names:
-            compared[sized.is_searched(record.cell.task)][path] = fitted.between(path, reference)
+            compared[record.cell.task.is_of_search][path] = fitted.between(path, reference)
     found: dict[str, Judged | None] = {}
     for own in compared.values():
         found |= zip(own, corrections.judge(list(own.values()), margin=margin), strict=True)
@@ -321,4 +318,4 @@ def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured |
 
 def higher_is_better(records: Mapping[str, Measured]) -> dict[str, bool]:
     """By task, whether its metric is better when it is larger."""
-    return {record.cell.task: record.quality.higher_is_better for record in records.values() if record.quality}
+    return {str(record.cell.task): record.quality.higher_is_better for record in records.values() if record.quality}

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench.api import placed
-from bench.api.cell import RAW
+from bench.api.names import TaskName
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
 from bench.records.lines import Cost
@@ -20,9 +19,9 @@ class Plain:
     """The plain ONNX exports among records, whose MACs are those of the cells without a cost of their own."""
 
     def __init__(self, records: Mapping[str, Measured]) -> None:
-        self._of: dict[tuple[str, int], list[Measured]] = {}
+        self._of: dict[tuple[TaskName, int], list[Measured]] = {}
         for _, record in sorted(records.items()):
-            if record.cell.variant == RAW and _cost(record) is not None:
+            if not record.cell.chain and _cost(record) is not None:
                 self._of.setdefault((record.cell.task, record.cell.batch), []).append(record)
 
     def borrowed(self, record: Measured) -> Cost | None:
@@ -80,7 +79,7 @@ def _costs(record: Measured, latency_ns: float | None, plain: Plain, peaks: Peak
         num_bytes=cost.weight_bytes + record.quality.io_bytes,
         seconds=latency_ns / 1e9,
         precision=record.quality.precision,
-        peaks=peaks if placed.is_on_cpu(record.cell.provider) else None,
+        peaks=peaks if record.cell.provider.is_on_cpu else None,
     )
     return {"macs": cost.macs, **dataclasses.asdict(point)}
 

@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.api import sized
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError, suggest
+from bench.api.names import TaskName
 from bench.measure import machine
 from bench.measure.questions import Aims
 from bench.measure.roofline import Peaks
@@ -173,7 +173,9 @@ def _stored(
     store: Store, *, margin: float, baseline: str | None, tasks: Container[str] | None, beside: str | None
 ) -> Results:
     contents, (peaks, damage) = store.contents(), stored_peaks.examined(store.folder)
-    wanted = {path: record for path, record in contents.current.items() if tasks is None or record.cell.task in tasks}
+    wanted = {
+        path: record for path, record in contents.current.items() if tasks is None or str(record.cell.task) in tasks
+    }
     if beside is not None:
         wanted = {path: _beside(record, beside) for path, record in wanted.items()}
     fitted = Measurements(wanted)
@@ -222,8 +224,10 @@ def machine_folder(results: Path) -> Path:
 def in_order(glob: str) -> str:
     """A glob with the sizes of its task, if it tells any, in the order in which names have them."""
     task, slash, rest = glob.partition("/")
-    _, mark, at = task.partition(sized.MARK)
-    return sized.in_order(task) + slash + rest if mark and sized.SIZES.fullmatch(at) else glob
+    try:
+        return f"{TaskName.parse(task)}{slash}{rest}"
+    except InputError:  # a pattern for sizes
+        return glob
 
 
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
@@ -240,5 +244,5 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
             known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
             raise InputError(f"no result matches {glob!r}; {known}")
     if not globs:
-        return [row for row in rows if not sized.is_searched(row.task)]
+        return [row for row in rows if not row.task_name.is_of_search]
     return [row for row in rows if matches(Cell.from_path(row.cell), globs)]

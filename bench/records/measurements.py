@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from bench.api import sized
 from bench.measure import comparison, noise
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
@@ -68,10 +67,10 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
             members.setdefault(baseline, []).append(_series(path, record))
     found: dict[bool, list[Group]] = {False: [], True: []}
     for baseline, cells in members.items():
-        is_searched = sized.is_searched(records[baseline].cell.task)
+        is_searched = records[baseline].cell.task.is_of_search
         found[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
     return found
 
 
 def _series(path: str, record: Measured) -> Series:
-    return Series(name=path, program=record.cell.program, launches=record.launches)
+    return Series(name=path, program=record.cell.runtime.listed, launches=record.launches)

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bench.api import sized
-from bench.api.cell import RAW
+from bench.api.cell import Cell
 from bench.graphs.operators import ML, NCHWC
 from bench.records.measured import Measured
 
@@ -30,12 +29,12 @@ class Sources:
         self._of: dict[tuple[str, str], int] = {}
         for _, record in sorted(records.items()):
             cell = record.cell
-            if cell.exporter == NATIVE and cell.variant == RAW and (number := _counted(record)) is not None:
-                self._of.setdefault((sized.family_of(cell.task), cell.source), number)
+            if _is_source(cell) and (number := _counted(record)) is not None:
+                self._of.setdefault((cell.task.model, cell.source), number)
 
     def of(self, record: Measured) -> int | None:
         """The parameters of the model that a cell's file was made of; None where no record tells them."""
-        found = self._of.get((sized.family_of(record.cell.task), record.cell.source))
+        found = self._of.get((record.cell.task.model, record.cell.source))
         if found is not None or record.quality is None:
             return found
         if isinstance(record.quality.reference_params, int):
@@ -78,10 +77,16 @@ def _is_without(record: Measured) -> bool:
     )
 
 
+def _is_source(cell: Cell) -> bool:
+    """Whether a cell runs its source as it is."""
+    return str(cell.exporter) == NATIVE and not cell.chain
+
+
 def _is_made_of_source(record: Measured) -> bool:
-    cell, artifact = record.cell, record.artifact
-    is_source = cell.exporter == NATIVE and cell.variant == RAW
-    return artifact is not None and artifact.format in MADE_OF and artifact.num_params is None and not is_source
+    artifact = record.artifact
+    if artifact is None or artifact.num_params is not None or _is_source(record.cell):
+        return False
+    return artifact.format in MADE_OF
 
 
 def _note(record: Measured, number: int, source: int) -> str | None:

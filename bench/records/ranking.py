@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping
 
-from bench.api import sized
 from bench.api.errors import InputError, suggest
+from bench.api.names import TaskName
 from bench.records.rows import COLUMNS, Row
 
 Request = tuple[str, int, int]
@@ -30,6 +29,11 @@ class Group:
     threads: int
     rows: tuple[Row, ...]
     numbers: Mapping[str, int]
+
+    @property
+    def task_name(self) -> TaskName:
+        """The task as a typed value."""
+        return TaskName.parse(self.task)
 
     @property
     def title(self) -> str:
@@ -85,15 +89,14 @@ def select(rows: Iterable[Row], *, columns: tuple[str, ...] | None = None, sort:
     for name in (*(columns or ()), *([sort.removeprefix("-")] if sort else [])):
         if name not in COLUMNS:
             raise InputError(f"no column named {name!r}; {suggest(name, COLUMNS)}")
-    ordered = sorted(rows, key=lambda row: (_sizes(row.task), row.batch, row.threads, row.cell))
+    ordered = sorted(rows, key=_place)
     groups = tuple(_group(key, members, sort) for key, members in _by_request(ordered).items())
     return Selection(columns=tuple(dict.fromkeys(columns)) if columns else None, groups=groups)
 
 
-@functools.cache
-def _sizes(task: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """The task's own name and its sizes, for an order by number."""
-    return sized.family_of(task), (*sized.sizes_of(task).items(),)
+def _place(row: Row) -> tuple[object, ...]:
+    """The request of a row, for an order by the numbers of its sizes, and the cell."""
+    return (row.task_name.model, row.task_name.sizes, row.batch, row.threads, row.cell)
 
 
 def listed(rows: Iterable[Row], *, columns: tuple[str, ...]) -> Selection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from bench.api import placed
 from bench.records.lines import Generation
 from bench.records.measured import Measured
 
@@ -70,7 +69,7 @@ def generation_of(record: Measured) -> Generation | None:
 def read_bound(record: Measured, rates: ReadRates) -> ReadBound | None:
     """The bound of a cell that generates; None for other cells, and where nothing was measured."""
     found = generation_of(record)
-    if found is None or not found.pass_bytes or not placed.is_on_cpu(record.cell.provider):
+    if found is None or not found.pass_bytes or not record.cell.provider.is_on_cpu:
         return None
     rate = rates.highest(found.pass_bytes, record.cell.threads)
     return None if rate is None else ReadBound(num_bytes=found.pass_bytes, bytes_per_s=rate)

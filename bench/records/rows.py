@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from bench.api.names import TaskName
+
 TO = " to "
 """Stands between the first and the last day in `Row.measured`."""
 
@@ -119,6 +121,11 @@ class Row:
     machine: str | None = None
     measured: str | None = None
     packages: str | None = None
+
+    @property
+    def task_name(self) -> TaskName:
+        """The task as a typed value."""
+        return TaskName.parse(self.task)
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Row))

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from bench.api.errors import InputError
-from bench.decisions.generation import Deployment, Stage
+from bench.api.names import TaskName
+from bench.decisions.generation import Deployment
 from bench.records import machines
 from bench.report import writing
 from bench.report.writing import DASH
@@ -74,7 +75,7 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     return head + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
 
 
-def _columns(members: Sequence[Deployment], stages: Sequence[Stage]) -> list[Column]:
+def _columns(members: Sequence[Deployment], stages: Sequence[TaskName]) -> list[Column]:
     prefills = [stage for stage in stages if stage.is_prefill]
     decodes = [stage for stage in stages if not stage.is_prefill]
     metric = members[0].metric_name
@@ -108,11 +109,11 @@ def _reserved(num_tokens: int | None) -> str:
     return "grows" if num_tokens is None else f"{num_tokens:,}"
 
 
-def _prefill(stage: Stage) -> Column:
+def _prefill(stage: TaskName) -> Column:
     return "ttft", f"TTFT\n{stage.num_prompt} (ms)", lambda one: writing.milliseconds(one.latency_ns(stage))
 
 
-def _decode(stage: Stage) -> Column:
+def _decode(stage: TaskName) -> Column:
     def text(one: Deployment) -> str:
         row = one.rows.get(stage)
         if row is None:
@@ -123,17 +124,17 @@ def _decode(stage: Stage) -> Column:
     return "tpot", f"TPOT\n{stage.num_prompt} (ms)", text
 
 
-def _rate(one: Deployment, stage: Stage) -> str:
+def _rate(one: Deployment, stage: TaskName) -> str:
     latency_ns = one.latency_ns(stage)
     return DASH if latency_ns is None else f"{1e9 / latency_ns:.4g}"
 
 
-def _bound(one: Deployment, stage: Stage) -> str:
+def _bound(one: Deployment, stage: TaskName) -> str:
     row = one.rows.get(stage)
     return DASH if row is None or row.roof_share is None else f"{100 * row.roof_share:.3g}"
 
 
-def _over(name: str, stage: Stage) -> Column:
+def _over(name: str, stage: TaskName) -> Column:
     def text(one: Deployment) -> str:
         ratio = one.over[name].get(stage)
         return DASH if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"

@@ -127,7 +127,7 @@ def of_threads(found: Sequence[Scaling]) -> list[str]:
         threads = f"{' or '.join(map(str, best))} thread{'s' * (best != (1,))}"
         texts.append(f"{threads} for {number} cell{'s' * (number > 1)}")
     (fewest, *_), _ = counts.most_common(1)[0]
-    requests = {(scaling.cell.task, scaling.cell.batch) for scaling in found}
+    requests = {(str(scaling.cell.task), scaling.cell.batch) for scaling in found}
     task, batch = next(iter(requests)) if len(requests) == 1 else ("*", 1)
     glob = shlex.quote(f"{task}/*/{RAW}/*/b{batch}t{fewest}".replace("*/*", "*"))
     return [f"best: {', '.join(texts)}", f"next: bench run {glob}"]

@@ -11,7 +11,7 @@ from typing import Any
 from bench.api import cache, loading, loss_units
 from bench.api.cell import Cell
 from bench.api.fidelity import FidelityTask
-from bench.api.sized import family_of
+from bench.api.names import TaskName
 from bench.decisions import open_sizes
 from bench.decisions.answer import Answer, is_faster
 from bench.decisions.constraints import METRIC
@@ -146,7 +146,7 @@ def metric_change(row: Row) -> str:
 
 def _is_own(task: str) -> bool:
     """Whether a task is of a model of one's own: it is in the cache, or not here any more."""
-    path = loading.find("models").get(family_of(task))
+    path = loading.find("models").get(TaskName.parse(task).model)
     return path is None or path.is_relative_to(cache.folder())
 
 

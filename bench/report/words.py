@@ -67,7 +67,7 @@ def metric_title(name: str) -> str:
 
 def default_in_words(found: Iterable[Best], source: str) -> str:
     """The default of a framework in words, where it is the same runtime for all deployments."""
-    names = {title_of(one.defaults[source].runtime) for one in found if source in one.defaults}
+    names = {title_of(str(one.defaults[source].runtime)) for one in found if source in one.defaults}
     return names.pop() if len(names) == 1 else f"{source}'s default"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.api import Task, cache, files, loading
 from bench.api.errors import ChildError, InputError, PluginError
-from bench.api.sized import family_of
+from bench.api.names import TaskName
 from bench.graphs.shapes import given
 from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.stated import stated
@@ -82,7 +82,7 @@ class Adopted:
         results named `model` are of another file.
         """
         first, slash, rest = pattern.partition("/")
-        name = family_of(first)
+        name = TaskName.parse(first).model
         if name in {self.name, *self.also}:
             return self.name + first.removeprefix(name) + slash + rest
         return f"{self.name}/{pattern}"
@@ -141,7 +141,7 @@ def origin_of(task: Task) -> str | None:
 
 def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task | None:
     """The newest task of that name in the cache for which `wanted` is true, or None; its model was measured before."""
-    family = family_of(name)
+    family = TaskName.parse(name).model
     if _name(family) != family:
         return None
     before = os.environ.get("BENCH_PATH", "")

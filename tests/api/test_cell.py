@@ -6,15 +6,16 @@ import pytest
 
 from bench.api.cell import Cell, matches
 from bench.api.errors import InputError
+from bench.api.names import PluginName, ProviderName, Role, TaskName
 
 PATH = "crnn/tf/tf2onnx/onnxoptimizer+onnxsim/onnxruntime/cpu-bf16/b4t2"
 CELL = Cell(
-    task="crnn",
+    task=TaskName("crnn"),
     source="tf",
-    exporter="tf2onnx",
-    variant="onnxoptimizer+onnxsim",
-    runtime="onnxruntime",
-    provider="cpu-bf16",
+    exporter=PluginName("tf2onnx"),
+    chain=(PluginName("onnxoptimizer"), PluginName("onnxsim")),
+    runtime=PluginName("onnxruntime"),
+    provider=ProviderName("cpu-bf16"),
     batch=4,
     threads=2,
 )
@@ -29,10 +30,41 @@ def test_path_there_and_back(path: str) -> None:
 def test_parts_of_a_path() -> None:
     assert Cell.from_path(PATH) == CELL
     assert str(CELL) == PATH
-    assert CELL.chain == ("onnxoptimizer", "onnxsim")
+    assert CELL.variant == "onnxoptimizer+onnxsim"
     assert CELL.artifact_path == "crnn/tf/tf2onnx/onnxoptimizer+onnxsim"
     assert CELL.group == ("crnn", 4, 2)
     assert Cell.from_path("toy/null/native/raw/null/cpu/b1t1").chain == ()
+    assert Cell.from_path("toy/null/native/raw/null/cpu/b1t1").variant == "raw"
+
+
+def test_every_part_that_a_path_may_have() -> None:
+    path = "lm~generate@new=1,prompt=9/torch/torch_onnx@2.9/dedup+mixed-2f1d@1.0/onnxruntime@1.22.0/cpu+no_arena/b1t2"
+    cell = Cell.from_path(path)
+    assert cell == Cell(
+        task=TaskName("lm", Role.GENERATION, (("new", 1), ("prompt", 9))),
+        source="torch",
+        exporter=PluginName("torch_onnx", "2.9"),
+        chain=(PluginName("dedup"), PluginName("mixed", "1.0", "2f1d")),
+        runtime=PluginName("onnxruntime", "1.22.0"),
+        provider=ProviderName("cpu", ("no_arena",)),
+        batch=1,
+        threads=2,
+    )
+    assert cell.path == path
+
+
+def test_coordinates_there_and_back() -> None:
+    assert CELL.coordinates == {
+        "task": "crnn",
+        "source": "tf",
+        "exporter": "tf2onnx",
+        "variant": "onnxoptimizer+onnxsim",
+        "runtime": "onnxruntime",
+        "provider": "cpu-bf16",
+        "batch": 4,
+        "threads": 2,
+    }
+    assert Cell.from_coordinates(CELL.coordinates) == CELL
 
 
 @pytest.mark.parametrize(
@@ -47,12 +79,16 @@ def test_parts_of_a_path() -> None:
         ("toy/null/native/raw/null/cpu/b1t1\n", "a cell reads"),
         ("toy/null/native/raw/null/cpu/1x1", "a cell reads"),
         ("toy//native/raw/null/cpu/b1t1", "'' is not a name"),
-        ("toy/null/native/a++b/null/cpu/b1t1", "'' is not a name"),
-        ("toy/null/native/+a/null/cpu/b1t1", "'' is not a name"),
+        ("toy/null/native/a++b/null/cpu/b1t1", r"'a\+\+b' is not a name"),
+        ("toy/null/native/+a/null/cpu/b1t1", r"'\+a' is not a name"),
         ("toy/null/native/ra w/null/cpu/b1t1", "'ra w' is not a name"),
         ("../null/native/raw/null/cpu/b1t1", "'..' is not a name"),
         ("toy/null/native/-x/null/cpu/b1t1", "'-x' is not a name"),
-        ("toy/null/native/raw/null/cpu+/b1t1", "'' is not a name"),
+        ("toy/null/native/raw/null@/cpu/b1t1", "'null@' is not a name"),
+        ("toy/null/native/raw/null@1@2/cpu/b1t1", "'null@1@2' is not a name"),
+        ("toy/null/native@-1/raw/null/cpu/b1t1", "'native@-1' is not a name"),
+        ("lm~tuning~generate/null/native/raw/null/cpu/b1t1", "'lm~tuning' is not a name"),
+        ("toy/null/native/raw/null/cpu+/b1t1", r"'cpu\+' is not a name"),
     ],
 )
 def test_not_a_cell(path: str, named: str) -> None:
@@ -91,7 +127,13 @@ def test_any_glob_will_do_and_none_matches_nothing() -> None:
     assert not matches(CELL, [])
 
 
-def test_cells_are_ordered_and_hashable() -> None:
-    first, second = Cell.from_path("a/a/a/raw/a/cpu/b1t1"), Cell.from_path("a/a/a/raw/a/cpu/b2t1")
-    assert sorted([second, first]) == [first, second]
-    assert len({first, Cell.from_path(first.path)}) == 1
+def test_cells_are_in_the_order_of_their_parts_and_numbers() -> None:
+    ends = ("dedup/null/cpu/b1t1", "dedup+onnxsim/null/cpu/b1t1", "raw/null/cpu/b2t1", "raw/null/cpu/b10t1")
+    paths = [f"toy/null/native/{end}" for end in ends]
+    assert [cell.path for cell in sorted(map(Cell.from_path, reversed(paths)))] == paths
+    assert max(map(Cell.from_path, paths)).path == paths[-1]
+
+
+def test_cells_are_hashable() -> None:
+    assert CELL.path  # what is kept with a cell is no part of it
+    assert len({CELL, Cell.from_path(PATH), Cell.from_coordinates(CELL.coordinates)}) == 1

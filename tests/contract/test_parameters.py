@@ -62,10 +62,15 @@ def test_files_hold_as_many(path: str, difference: int, framework_worker: Worker
     artifact = framework_worker.artifact_of(cell)
     found, repeated = artifact.num_params, artifact.repeated
     if found is None:
-        asked = {"runtime": cell.runtime, "provider": cell.provider, "task": cell.task, "source": cell.source}
+        asked = {
+            "runtime": str(cell.runtime),
+            "provider": str(cell.provider),
+            "task": str(cell.task),
+            "source": cell.source,
+        }
         told = framework_worker.run(plugin_child.parameters, **asked, artifact=str(artifact.path))
         found, repeated = told["num_params"], told["repeated"]
-    assert found == COUNTS[cell.task] + difference
+    assert found == COUNTS[str(cell.task)] + difference
     assert (repeated is not None) == (difference > 0)
     if repeated:
         assert repeated.startswith(f"{difference:,} are stored again: ")

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from bench.api import Exporter, Plugin, Task, cache, loading
-from bench.api.cell import RAW, Cell
+from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
-from bench.api.sized import family_of
+from bench.api.names import TaskName
 from bench.graphs.file.digest import canonical_digest
 from bench.graphs.file.interface import check_kept
 from bench.plugins import catalog
@@ -106,14 +106,8 @@ class Workshop:
         task = task_for(source)
         assert task is not None
         runtime = openers(catalog.exporter(exporter).format(source))[0]
-        cell = Cell(
-            task=task.name,
-            source=source,
-            exporter=exporter,
-            variant=RAW,
-            runtime=runtime,
-            provider=catalog.runtime(runtime).providers()[0],
-        )
+        provider = catalog.runtime(runtime).providers()[0]
+        cell = Cell.from_path(f"{task.name}/{source}/{exporter}/raw/{runtime}/{provider}/b1t1")
         return self.workers.artifact_of(cell).path
 
     @functools.cache  # noqa: B019 (one workshop a session)
@@ -303,7 +297,10 @@ def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: W
             assert all(np.isfinite(array).all() for array in outputs.values())
             # The first option stands for its file in sweeps; what another loses is for verifying to say.
             if catalog.variant(name).option == variant.options[0]:
-                assert metric_loss(task, outputs, reference) <= catalog.task(family_of(task.name)).max_metric_loss
+                assert (
+                    metric_loss(task, outputs, reference)
+                    <= catalog.task(TaskName.parse(task.name).model).max_metric_loss
+                )
         else:
             assert drift(outputs, reference) <= task.close
     if not tried:
@@ -312,7 +309,7 @@ def test_variant_keeps_interface_and_outputs(name: str, every: bool, workshop: W
 
 def metric_loss(task: Task, outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]) -> float:
     """How much worse the metric of the task at its own sizes is than the reference's, on the largest batch."""
-    own = catalog.task(family_of(task.name))
+    own = catalog.task(TaskName.parse(task.name).model)
     batch = max(int(name.partition("/")[0]) for name in outputs)
     targets = targets_of(own.name)
     targets = [targets[at % len(targets)] for at in range(batch)]
@@ -381,7 +378,10 @@ def test_runtime_opens_every_format_on_every_provider(name: str, every: bool, wo
                     assert all(
                         isinstance(dim, str) or size == dim for size, dim in zip(array.shape, spec.shape, strict=True)
                     )
-            loss, own = metric_loss(task, outputs, workshop.reference(task)), catalog.task(family_of(task.name))
+            loss, own = (
+                metric_loss(task, outputs, workshop.reference(task)),
+                catalog.task(TaskName.parse(task.name).model),
+            )
             told = f"outputs of {name}: {own.metric_name} is worse than the reference's by {loss:.3g}"
             assert loss <= own.max_metric_loss, told
         tried += 1

@@ -20,10 +20,11 @@ import numpy as np
 import pytest
 
 from bench.api import Task, loading
-from bench.api.cell import RAW, Cell
+from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.fidelity import EXEMPT, FidelityTask
 from bench.api.loss_units import DB, AllowedLoss
+from bench.api.names import PluginName
 from bench.plugins import catalog
 from bench.records.lines import Quality
 from bench.records.metric_loss import RESOLUTION, Lost
@@ -59,21 +60,13 @@ def plain_cells(task: Task) -> list[Cell]:
             if not exporter.sources or (source in exporter.sources and artifact_format == "onnx"):
                 openers = (catalog.runtime(runtime) for runtime in loading.find("runtimes"))
                 opener = next(opener for opener in openers if artifact_format in opener.default_for)
-                cell = Cell(
-                    task=task.name,
-                    source=source,
-                    exporter=name,
-                    variant=RAW,
-                    runtime=opener.name,
-                    provider=opener.providers()[0],
-                    batch=BATCH,
-                )
-                cells.append(cell)
+                on = f"{opener.name}/{opener.providers()[0]}/b{BATCH}t1"
+                cells.append(Cell.from_path(f"{task.name}/{source}/{name}/raw/{on}"))
     return sorted(cells, key=lambda cell: not is_own_form(cell))
 
 
 CELLS = {cell.path: cell for name in TASKS for cell in plain_cells(catalog.task(name))}
-REFERENCES = {name: next(cell.path for cell in CELLS.values() if cell.task == name) for name in TASKS}
+REFERENCES = {name: next(cell.path for cell in CELLS.values() if str(cell.task) == name) for name in TASKS}
 
 
 def marked(paths: Iterable[str], *, own_forms: bool = False) -> list[Any]:
@@ -83,9 +76,9 @@ def marked(paths: Iterable[str], *, own_forms: bool = False) -> list[Any]:
         paths: the cells.
         own_forms: whether frameworks' own forms are tested of each task and not of the smallest model alone.
     """
-    marks = {path: [pytest.mark.xdist_group(CELLS[path].task)] for path in paths}
+    marks = {path: [pytest.mark.xdist_group(str(CELLS[path].task))] for path in paths}
     for path, found in marks.items():
-        if CELLS[path].task != SMALLEST and not (own_forms and is_own_form(CELLS[path])):
+        if str(CELLS[path].task) != SMALLEST and not (own_forms and is_own_form(CELLS[path])):
             found.append(pytest.mark.thorough)
     return [pytest.param(path, marks=found) for path, found in marks.items()]
 
@@ -148,7 +141,7 @@ class Laboratory:
         return self.once(self.judge_few if few else self.judge, path)
 
     def once(self, do: Callable[[Cell], T], path: str) -> T:
-        for needed in (REFERENCES[CELLS[path].task], path):
+        for needed in (REFERENCES[str(CELLS[path].task)], path):
             if (reason := catalog.skip_reason(CELLS[needed])) is not None:
                 pytest.skip(reason)
         outcome: T | BenchError = self.outcome(do, path)
@@ -168,9 +161,9 @@ class Laboratory:
         small = self.outputs_of(cell.path, "small")
         ran = self.workers.run(
             plugin_child.run_small,
-            runtime=cell.runtime,
-            provider=cell.provider,
-            task=cell.task,
+            runtime=str(cell.runtime),
+            provider=str(cell.provider),
+            task=str(cell.task),
             source=cell.source,
             artifact=str(artifact.path),
             num_samples=NUM_SMALL,
@@ -183,9 +176,9 @@ class Laboratory:
     def judge(self, cell: Cell, few: bool = False) -> Whole:
         kind = "few" if few else "whole"
         reference = None
-        if cell.path != REFERENCES[cell.task]:  # the others are judged against it
-            self.whole(REFERENCES[cell.task], few)
-            reference = self.outputs_of(REFERENCES[cell.task], kind)
+        if cell.path != REFERENCES[str(cell.task)]:  # the others are judged against it
+            self.whole(REFERENCES[str(cell.task)], few)
+            reference = self.outputs_of(REFERENCES[str(cell.task)], kind)
         outputs = self.outputs_of(cell.path, kind)
         judged = self.workers.verify(cell, self.workers.artifact_of(cell), reference, save_outputs=outputs, few=few)
         return Whole(judged=judged, outputs=arrays(outputs))
@@ -216,7 +209,7 @@ def stored_beside(path: str) -> set[int]:
     In codegen_lm it is the transposed embedding, which an exporter writes a second time where it folds the
     transposition before the last product.
     """
-    if CELLS[path].task != "codegen_lm":
+    if str(CELLS[path].task) != "codegen_lm":
         return {0}
     config = json.loads((catalog.task("codegen_lm").folder / "config.json").read_text())
     return {0, config["vocab_size"] * config["hidden_size"]}
@@ -230,7 +223,7 @@ def laboratory(tmp_path_factory: pytest.TempPathFactory, framework_worker: Worke
 @pytest.mark.parametrize("task", TASKS)
 def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> None:
     for source in catalog.task(task).sources:
-        exporters = [cell.exporter for cell in CELLS.values() if (cell.task, cell.source) == (task, source)]
+        exporters = [str(cell.exporter) for cell in CELLS.values() if (str(cell.task), cell.source) == (task, source)]
         assert [not catalog.exporter(name).sources for name in exporters].count(True) == 1
         assert len(exporters) >= 2
 
@@ -241,7 +234,7 @@ def test_building_imports_no_package_late(path: str) -> None:
     cell = CELLS[path]
     if (reason := catalog.skip_reason(cell)) is not None:
         pytest.skip(reason)
-    how = {"runtime": cell.runtime, "provider": cell.provider, "task": cell.task, "source": cell.source}
+    how = {"runtime": str(cell.runtime), "provider": str(cell.provider), "task": str(cell.task), "source": cell.source}
     with Workers() as fresh:
         assert fresh.run(plugin_child.late_imports, **how) == {"packages": []}
 
@@ -249,7 +242,7 @@ def test_building_imports_no_package_late(path: str) -> None:
 @pytest.mark.parametrize(("path", "few"), WHOLE)
 def test_agrees_with_the_reference_on_every_test_sample(path: str, few: bool, laboratory: Laboratory) -> None:
     found = laboratory.whole(path, few)
-    reference = laboratory.whole(REFERENCES[CELLS[path].task], few)
+    reference = laboratory.whole(REFERENCES[str(CELLS[path].task)], few)
     assert found.outputs.keys() == reference.outputs.keys()
     for name, expected in reference.outputs.items():
         assert error(found.outputs[name], expected) <= 1e-4, name
@@ -294,21 +287,23 @@ def test_points_lost_by_the_samples_make_up_the_share_that_is_lost(
 
 @pytest.mark.parametrize("path", OTHERS)
 def test_has_the_same_number_of_parameters(path: str, laboratory: Laboratory) -> None:
-    expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
+    expected = laboratory.found(REFERENCES[str(CELLS[path].task)]).num_params
     assert expected
     found = laboratory.found(path).num_params
     assert found is not None
-    if CELLS[path].exporter == "torch_onnx_untied":  # shared ones are copied for each layer, which is what it is for
+    if (
+        str(CELLS[path].exporter) == "torch_onnx_untied"
+    ):  # shared ones are copied for each layer, which is what it is for
         assert found >= expected
     else:
         assert found - expected in stored_beside(path)
 
 
-@pytest.mark.parametrize("path", marked(path for path in CELLS if CELLS[path].exporter.startswith("torch_onnx")))
+@pytest.mark.parametrize("path", marked(path for path in CELLS if str(CELLS[path].exporter).startswith("torch_onnx")))
 def test_has_as_many_after_equal_weights_are_merged(path: str, laboratory: Laboratory) -> None:
     """Of weights that layers share, whether the exporter wrote them once or not, one is left."""
-    expected = laboratory.found(REFERENCES[CELLS[path].task]).num_params
-    merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], variant="dedup"))
+    expected = laboratory.found(REFERENCES[str(CELLS[path].task)]).num_params
+    merged = laboratory.workers.artifact_of(dataclasses.replace(CELLS[path], chain=(PluginName("dedup"),)))
     assert merged.num_params is not None
     assert merged.num_params - expected in stored_beside(path)
 
@@ -332,7 +327,7 @@ def test_outputs_of_a_sample_are_those_of_the_whole_split(path: str, few: bool, 
 
 @pytest.mark.parametrize("path", OTHERS)
 def test_agrees_with_the_reference_on_a_few_samples_in_every_batch(path: str, laboratory: Laboratory) -> None:
-    found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
+    found, reference = laboratory.found(path), laboratory.found(REFERENCES[str(CELLS[path].task)])
     for name in _names(path):
         for batch in SMALL_BATCHES:
             expected = reference.small[f"{SMALL_BATCHES[0]}/{name}"]
@@ -345,7 +340,7 @@ def _names(path: str) -> list[str]:
 
 @pytest.mark.parametrize("path", OTHERS)
 def test_takes_other_sizes_wherever_a_dimension_is_dynamic(path: str, laboratory: Laboratory) -> None:
-    found, reference = laboratory.found(path), laboratory.found(REFERENCES[CELLS[path].task])
+    found, reference = laboratory.found(path), laboratory.found(REFERENCES[str(CELLS[path].task)])
     for spec in catalog.task(CELLS[path].task).outputs:
         name = f"cropped/{spec.name}"
         assert error(found.small[name], reference.small[name]) <= 1e-4

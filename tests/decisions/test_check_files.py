@@ -85,7 +85,7 @@ def test_two_files_of_one_name_are_two_models(tmp_path: Path) -> None:
     old, new = save(tmp_path / "a" / "model.onnx"), save(tmp_path / "b" / "model.onnx", -HEAD)
     found = pair(old, new, (SCORES > 0).astype(int))
     assert accuracies(found) == (1.0, 0.0)
-    assert (found.pinned.cell.task, found.new.cell.task) == ("model", "model_new")
+    assert (str(found.pinned.cell.task), str(found.new.cell.task)) == ("model", "model_new")
 
 
 def test_a_metric_no_better_than_chance_is_warned_of(tmp_path: Path) -> None:

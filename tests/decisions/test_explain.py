@@ -34,7 +34,7 @@ def side(path: str, *nodes: NodeTime, **more: Any) -> Side:
         num_params=None,
         info={},
     )
-    row = Row(cell=path, **dataclasses.asdict(cell), status="ok", latency_p50_ns=7e6)
+    row = Row(cell=path, **cell.coordinates, status="ok", latency_p50_ns=7e6)
     return Side(cell=cell, row=row, artifact=artifact, nodes=nodes or None, **more)
 
 

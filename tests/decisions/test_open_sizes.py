@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.api.loss_units import AllowedLoss
+from bench.api.names import TaskName
 from bench.api.plugin import TensorSpec
 from bench.decisions import open_sizes, ports
 from bench.decisions.constraints import Constraints, qualified
@@ -70,18 +71,20 @@ def test_the_command_that_asks_for_sizes_is_one_whatever_a_dimension_is_called(t
 
 def test_sizes_that_were_asked_for_are_not_guessed(task: Path) -> None:
     paths = [RAW, fixed(RAW)]
-    assert open_sizes.of_guessed_sizes("own", paths) == [fixed(RAW)]
-    asked = "own@sequence=16"
-    assert open_sizes.of_guessed_sizes(asked, [path.replace("own", asked) for path in paths]) == []
+    assert open_sizes.of_guessed_sizes(TaskName("own"), paths) == [fixed(RAW)]
+    asked = TaskName("own").at({"sequence": 16})
+    assert open_sizes.of_guessed_sizes(asked, [path.replace("own", str(asked)) for path in paths]) == []
     (task / "dataset.npz").write_bytes(b"")
-    assert open_sizes.of_guessed_sizes("own", paths) == [], "the samples have the sizes of the requests to come"
+    assert open_sizes.of_guessed_sizes(TaskName("own"), paths) == [], (
+        "the samples have the sizes of the requests to come"
+    )
 
 
 def test_a_task_that_cannot_be_opened_has_no_guessed_sizes(task: Path) -> None:
     (task / "task.py").write_text("raise RuntimeError('half written')")
     catalog.forget()
-    assert open_sizes.guessed("own") == {}
-    assert open_sizes.of_guessed_sizes("own", [fixed(RAW)]) == []
+    assert open_sizes.guessed(TaskName("own")) == {}
+    assert open_sizes.of_guessed_sizes(TaskName("own"), [fixed(RAW)]) == []
 
 
 def test_a_deployment_says_the_sizes_that_it_takes() -> None:

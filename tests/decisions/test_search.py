@@ -14,6 +14,7 @@ import pytest
 from bench.api import mixture
 from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
+from bench.api.names import PluginName, TaskName
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, starts
 from bench.decisions.search import search as searching
@@ -34,7 +35,7 @@ def test_the_front_leaves_out_what_is_beaten_in_both() -> None:
 def test_finalists_are_of_the_task_itself_each_with_half_the_noise() -> None:
     found = confirm.finalists(proposals(), LATENCY, "net")
     assert [cell.variant for cell in found] == ["mixed-1d2f1d", "mixed-1s2f1s", "mixed-2s1f1s"], "the quietest first"
-    assert {cell.task for cell in found} == {"net"}
+    assert {str(cell.task) for cell in found} == {"net"}
     some = confirm.finalists(proposals(), LATENCY, "net", 0.7)
     assert [cell.variant for cell in some] == ["mixed-1s2f1s", "mixed-2s1f1s"], "what is too slow wins nothing"
 
@@ -62,8 +63,8 @@ def test_many_finalists_are_thinned_over_the_whole_front() -> None:
     many = [Proposal(design=one, choice=each.choice, tried=each) for each in steps]
     found = [cell.path for cell in confirm.finalists(many, LATENCY, "net")]
     assert len(found) == len(many), "there are no more than may be asked"
-    assert found[-1] == dataclasses.replace(many[-1].cell, task="net").path, "the fastest is among them"
-    assert found[0] == dataclasses.replace(many[0].cell, task="net").path, "and so is the quietest"
+    assert found[-1] == dataclasses.replace(many[-1].cell, task=TaskName("net")).path, "the fastest is among them"
+    assert found[0] == dataclasses.replace(many[0].cell, task=TaskName("net")).path, "and so is the quietest"
     few = [cell.path for cell in confirm.finalists(many, LATENCY, "net", number=3)]
     assert len(few) == 3
     assert (few[0], few[-1]) == (found[0], found[-1])
@@ -85,11 +86,11 @@ def test_what_is_to_beat_is_the_best_of_the_matrix_over_the_plain_export() -> No
 def test_a_finalist_keeps_the_metric_by_all_held_out_samples(
     points: tuple[float, ...], more_points: tuple[float, ...] | None, expected: bool
 ) -> None:
-    cell = dataclasses.replace(BASE, task="net")
+    cell = dataclasses.replace(BASE, task=TaskName("net"))
 
     def results(task: str, lost: tuple[float, ...]) -> Any:
         told = Lost(num_samples=1000, score=1.0, most=1.0, points=tuple(enumerate(lost)))
-        path = dataclasses.replace(cell, task=task).path
+        path = dataclasses.replace(cell, task=TaskName.parse(task)).path
         return SimpleNamespace(
             rows=[row(cell=path)], records={path: SimpleNamespace(quality=SimpleNamespace(lost=told))}
         )
@@ -192,17 +193,17 @@ def test_a_search_that_ends_early_leaves_its_time_to_the_others(monkeypatch: pyt
 
 def test_latencies_are_over_the_base_of_the_first_design_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     Bed(monkeypatch)
-    designs = [dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=name)) for name in "abc"]
-    monkeypatch.setattr(searching.Search, "is_sound", property(lambda one: one.design.base.runtime != "a"))
+    designs = [dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=PluginName(name))) for name in "abc"]
+    monkeypatch.setattr(searching.Search, "is_sound", property(lambda one: str(one.design.base.runtime) != "a"))
     monkeypatch.setattr(searching.Search, "go_on", lambda *_: None)
     over: list[tuple[str, str]] = []
 
     def make(one: Design, baseline: Cell) -> searching.Search:
-        over.append((one.base.runtime, baseline.runtime))
+        over.append((str(one.base.runtime), str(baseline.runtime)))
         return search_of()
 
     begun = searching.run(designs, lambda one, baseline: _with(make(one, baseline), one), 1000.0)
-    assert [one.design.base.runtime for one in begun] == ["b", "c"]
+    assert [str(one.design.base.runtime) for one in begun] == ["b", "c"]
     assert over == [("a", "a"), ("b", "b"), ("c", "b")]
 
 
@@ -288,10 +289,10 @@ def test_a_search_begins_with_the_fastest_export_and_its_optimizers() -> None:
         timed("torch_onnx_legacy/onnxsim/openvino", 0.4),
     ]
     bases = starts.bases("super_resolution", 1, 1, rows)  # on some processors of bfloat16, too
-    found = {(name, cell.runtime): cell for cell, name in bases if cell.provider == "cpu"}
+    found = {(name, str(cell.runtime)): cell for cell, name in bases if str(cell.provider) == "cpu"}
     at = "super_resolution~tuning/torch"
     assert found["mixed", "onnxruntime"].path == f"{at}/torch_onnx/onnxsim/onnxruntime/cpu/b1t1"
     assert found["mixed", "openvino"].path == f"{at}/torch_onnx_legacy/onnxsim/openvino/cpu/b1t1"
     assert found["nncf_mixed", "openvino"].variant == "raw"
-    assert found[None, "mnn"].exporter == "torch_mnn", "a runtime with options alone"
+    assert str(found[None, "mnn"].exporter) == "torch_mnn", "a runtime with options alone"
     assert (None, "openvino") not in found, "options are tried beside the letters"

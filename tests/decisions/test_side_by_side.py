@@ -75,12 +75,12 @@ class Workers:
         self._numbers = itertools.count()
 
     def make(self, cell: Cell, limits: Limits, failed: prepare.FailedSteps) -> Verified | lines.Failure:
-        if (error := self.reasons.get(cell.task) or self.reasons.get(cell.variant)) is not None:
+        if (error := self.reasons.get(str(cell.task)) or self.reasons.get(cell.variant)) is not None:
             return lines.Failure.of("skip" if isinstance(error, RefusedError) else "prepare", error)
         artifact = Artifact(
-            path=Path("a"), format="null", sha256="", size_bytes=1, canonical=self.digests.get(cell.task)
+            path=Path("a"), format="null", sha256="", size_bytes=1, canonical=self.digests.get(str(cell.task))
         )
-        quality = made.quality(fidelity="broken" if cell.task in self.broken else "close", reason=None)
+        quality = made.quality(fidelity="broken" if str(cell.task) in self.broken else "close", reason=None)
         own = {"inputs": Path("inputs.npz"), "subject": (f"digest of {cell.task}", None)}
         return Verified(cell=cell, key=cell.path, artifact=artifact, quality=quality, **own)  # type: ignore[arg-type]
 
@@ -90,14 +90,14 @@ class Workers:
         failures = [
             Failure(subject=subject, stage="measure", error=ChildError("signal", "killed by SIGSEGV"))
             for subject in (baseline, *others)
-            if self.fails.get(subject.cell.task) == self.blocks
+            if self.fails.get(str(subject.cell.task)) == self.blocks
         ]
         if failures and failures[0].subject is baseline:
             return Result(launches=(), failures=tuple(failures))
         launches = []
         for subject, role in seats:
             if not any(failure.subject is subject for failure in failures):
-                ns = self.ns.get(subject.cell.task, 1_000_000)
+                ns = self.ns.get(str(subject.cell.task), 1_000_000)
                 line = made.launch(f"block {self.blocks}", role, ns, reference=baseline.cell.path)
                 launches.append((subject, replace(line, launch=str(next(self._numbers)))))
         return Result(launches=tuple(launches), failures=tuple(failures))

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import asdict
 
 from bench.api.errors import InputError
+from bench.api.names import PluginName, TaskName
 from bench.decisions import threads as scalability
 from bench.decisions.threads import Scaling
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
@@ -125,7 +126,9 @@ def test_table_has_latency_throughput_and_the_best() -> None:
 def test_table_for_80_columns_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     (one,) = scalability.scalings(records(t2=0.5), margin=0.02)
-    cell = dataclasses.replace(one.cell, task="own_encoder", source="onnx", runtime="onnxruntime_iobinding")
+    cell = dataclasses.replace(
+        one.cell, task=TaskName("own_encoder"), source="onnx", runtime=PluginName("onnxruntime_iobinding")
+    )
     text = threads.render([dataclasses.replace(one, cell=cell)], format="table")
     lines = [line.rstrip() for line in text.splitlines()]
     assert max(map(len, lines)) <= 80

@@ -13,6 +13,7 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.loss_units import ANY, AllowedLoss
+from bench.api.names import PluginName, TaskName
 from bench.decisions.pick import Constraints
 from bench.decisions.search import confirm, kept, whole
 from bench.decisions.search.confirm import Confirmed
@@ -26,7 +27,7 @@ from support.searches import BASE, made, row, tried
 REQUEST = ("net", 1, 1)
 FREE = SimpleNamespace(variant=SimpleNamespace(freezes=False))
 FIXED = Cell.from_path("net/torch/torch_onnx/int8_dynamic/onnxruntime/cpu/b1t1")
-PLAIN = dataclasses.replace(BASE, task="net")
+PLAIN = dataclasses.replace(BASE, task=TaskName("net"))
 QUIET, MIDDLE, NOISY = ("d", "f", "f"), ("s", "f", "f"), ("s", "s", "f")
 LIMITS = Constraints(max_metric_loss=AllowedLoss())
 
@@ -41,7 +42,7 @@ class Net:
 
 
 def own(choice: tuple[str, ...]) -> Cell:
-    return dataclasses.replace(made().cell(choice), task="net")
+    return dataclasses.replace(made().cell(choice), task=TaskName("net"))
 
 
 class Bed:
@@ -77,23 +78,23 @@ class Bed:
     def _stored(self, _: object, tasks: set[str]) -> Any:
         (task,) = tasks
         cells = [Cell.from_path(path) for path in dict.fromkeys(self.measured)]
-        rows = [self._row(cell) for cell in cells if cell.task == task]
+        rows = [self._row(cell) for cell in cells if str(cell.task) == task]
         records = {one.cell: SimpleNamespace(quality=SimpleNamespace(lost=self._lost_of(one.cell))) for one in rows}
         nothing = SimpleNamespace(of=lambda _: None, between=lambda *_: None, records=records)
         return SimpleNamespace(rows=rows, records=records, measurements=nothing, folder=self._folder)
 
     def _row(self, cell: Cell) -> Any:
         ratios = {PLAIN.path: 1.0, FIXED.path: 0.7, own(QUIET).path: 0.8, own(MIDDLE).path: 0.6, own(NOISY).path: 0.5}
-        given = self._lost.get(dataclasses.replace(cell, task="net").path)
-        more = given if isinstance(given, Mapping) and cell.task != "net" else {}
-        figures = {"cell": cell.path, "task": cell.task, "variant": cell.variant, "metric_loss": 0.001}
+        given = self._lost.get(dataclasses.replace(cell, task=TaskName("net")).path)
+        more = given if isinstance(given, Mapping) and str(cell.task) != "net" else {}
+        figures = {"cell": cell.path, "task": str(cell.task), "variant": cell.variant, "metric_loss": 0.001}
         return row(**{**figures, "ratio": ratios.get(cell.path, 0.9), "latency_p50_ns": 1000, **more})
 
     def _lost_of(self, path: str) -> Lost | None:
         cell = Cell.from_path(path)
-        if cell.task == "net":  # the test split bounds nothing
+        if str(cell.task) == "net":  # the test split bounds nothing
             return Lost(num_samples=100, score=1.0, most=1.0)
-        points = self._lost.get(dataclasses.replace(cell, task="net").path, 0)
+        points = self._lost.get(dataclasses.replace(cell, task=TaskName("net")).path, 0)
         if isinstance(points, Mapping):
             return None
         return Lost(num_samples=3000, score=1.0, most=1.0, points=tuple((number, 1.0) for number in range(points)))
@@ -131,7 +132,7 @@ def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
 
 
 def test_what_loses_too_much_hides_no_plain_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    many = [dataclasses.replace(FIXED, exporter=f"torch_onnx{number}") for number in range(whole.ASKED + 2)]
+    many = [dataclasses.replace(FIXED, exporter=PluginName(f"torch_onnx{number}")) for number in range(whole.ASKED + 2)]
     bed = Bed(monkeypatch, tmp_path, {cell.path: 60 for cell in many})
     monkeypatch.setattr(whole.starts, "matrix", lambda *_: [*many, PLAIN])
     monkeypatch.setattr(whole.starts, "is_lossless", lambda variant: variant == "raw")
@@ -248,8 +249,8 @@ def test_the_winner_of_an_earlier_search_is_among_those_that_are_measured_at_len
 
 def test_a_search_is_kept_after_each_round_with_what_an_earlier_one_tried_of_other_designs(tmp_path: Path) -> None:
     figures = [tried(made().plain), tried(QUIET), tried(NOISY)]
-    other = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime="openvino"))
-    gone = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime="mnn"))
+    other = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=PluginName("openvino")))
+    gone = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=PluginName("mnn")))
     outcomes = tuple(Outcome(design=design, tried=tuple(figures)) for design in (made(), other, gone))
     before = Kept(schema=kept.SCHEMA, request=REQUEST, objective=SIZE, outcomes=outcomes, winner=own(NOISY).path)
     kept.keep(tmp_path, before)

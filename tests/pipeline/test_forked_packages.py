@@ -55,5 +55,5 @@ def check(package: str) -> None:
     ],
 )
 def test_packages_are_set_up_before_they_are_imported(plugin: Plugin, settings: str, package: str) -> None:
-    modules = opening.process(None, "", plugin)["modules"]
+    modules = opening.process(plugin)["modules"]
     assert modules.index(settings) < modules.index(package)

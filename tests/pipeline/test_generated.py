@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.api import Arrays, Samples, Task, sized
+from bench.api import Arrays, Samples, Task
 from bench.api.errors import GenerationError, InputError
 from bench.api.generation import Emit, Told
 from bench.api.loading import load_module
@@ -269,7 +269,7 @@ def test_requests_that_cannot_be(sizes: dict[str, int], message: str) -> None:
     ],
 )
 def test_usual_sizes_fit_the_decoder(positions: int, asked: dict[str, int], fitted: dict[str, int]) -> None:
-    assert sized.fitted(asked, positions) == fitted
+    assert generating.fitted(asked, positions) == fitted
 
 
 def test_a_request_tells_the_pass_that_is_timed() -> None:

@@ -15,7 +15,7 @@ IMPORT = "import importlib, os, sys; [*map(importlib.import_module, sys.argv[1:]
 
 def test_keras_has_its_backend_before_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERAS_BACKEND", "torch")
-    modules = opening.process(None, "tensorflow", catalog.runtime("tensorflow"))["modules"]
+    modules = opening.process(catalog.runtime("tensorflow"))["modules"]
     first = modules[: min(map(modules.index, ("keras", "tensorflow")))]
     told = subprocess.run([sys.executable, "-c", IMPORT, *first], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["tensorflow"]

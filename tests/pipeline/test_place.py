@@ -37,11 +37,13 @@ def judged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(machine, "num_cores", lambda: 2)
         monkeypatch.setattr(place, "what_answers", lambda cell, artifact: cell.path)
         monkeypatch.setattr(place, "what_runs", lambda cell, artifact: None)
-        monkeypatch.setattr(place.catalog, "task", lambda name: SimpleNamespace(name=name))
+        monkeypatch.setattr(place.catalog, "task", lambda name: SimpleNamespace(name=str(name)))
         monkeypatch.setattr(verify, "reference_of", refer)
         outcomes: dict[str, Any] = {}
         cells = [prepared(name, tmp_path) for name in (SLOW, QUICK)]
-        Here().verify(cells, {}, Limits(), None, lambda cells, outcome: outcomes.update({cells[0].cell.task: outcome}))
+        Here().verify(
+            cells, {}, Limits(), None, lambda cells, outcome: outcomes.update({str(cells[0].cell.task): outcome})
+        )
         return outcomes
 
     return run

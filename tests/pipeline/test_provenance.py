@@ -16,6 +16,7 @@ import pytest
 
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
+from bench.api.names import PluginName
 from bench.pipeline import operations, provenance, rounding
 from bench.plugins import catalog, tuning
 
@@ -171,7 +172,7 @@ ENGINE = "plugins/engines/onnxruntime"
             id="a quality",
         ),
         pytest.param(
-            lambda: provenance.recipe("variants", "dedup", catalog.variant_file("dedup")),
+            lambda: provenance.recipe("variants", PluginName("dedup"), catalog.variant_file("dedup")),
             {"plugins/variants/dedup.py", "graphs/file/digest.py", "graphs/weights/parameters.py"},
             {"graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
             id="an artifact",

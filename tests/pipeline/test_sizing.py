@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
+from bench.api.names import TaskName
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, provenance, sizing, sweeps
 from bench.plugins import catalog
@@ -78,7 +79,7 @@ def test_dimension_that_a_task_does_not_have() -> None:
 
 @pytest.mark.usefixtures("wide")
 def test_batch_that_the_model_fixes() -> None:
-    cell = dataclasses.replace(CELL, task="one")
+    cell = dataclasses.replace(CELL, task=TaskName("one"))
     with pytest.raises(InputError, match="the model of one takes batches of 1 only"):
         sizing.at_sizes([cell], {"batch": (4,)})
     assert paths(sizing.at_sizes([cell], {"batch": (1,)})) == ["one b1t2"]
@@ -103,7 +104,7 @@ def test_identity_of_a_model_does_not_depend_on_the_sizes_to_measure(tmp_path: P
 
 
 def test_sizes_of_a_request_to_generate_are_told_once() -> None:
-    decode = dataclasses.replace(CELL, task="codegen_lm~generate@new=64,prompt=256")
+    decode = dataclasses.replace(CELL, task=TaskName.parse("codegen_lm~generate@new=64,prompt=256"))
     with pytest.raises(InputError, match=r"prompt=256 tells its sizes already: leave prompt out of --dim"):
         sizing.at_sizes([decode], {"prompt": (128,)})
     with pytest.raises(InputError, match=r"they read codegen_lm~generate@new=64,prompt=256$"):
@@ -113,7 +114,7 @@ def test_sizes_of_a_request_to_generate_are_told_once() -> None:
 @pytest.mark.usefixtures("wide")
 def test_globs_may_name_sizes() -> None:
     found = sweeps.select(["wide@width=5/null/native/*"], None)
-    assert {cell.task for cell in found} == {"wide@width=5"}
+    assert {str(cell.task) for cell in found} == {"wide@width=5"}
     assert {cell.variant for cell in found} >= {"raw", "free", "frozen"}
     with pytest.raises(InputError, match="not sizes of a task: 'wide@width'"):
         sweeps.select(["wide@width/*"], None)
@@ -125,7 +126,7 @@ def test_globs_may_name_sizes() -> None:
 def test_sizes_share_artifacts_up_to_a_variant_that_fixes_them() -> None:
     own = Cell.from_path("wide/null/native/free+frozen+free/null/cpu/b1t1")
     made = {
-        task: prepare.steps_of(dataclasses.replace(own, task=task), LIMITS)
+        task: prepare.steps_of(dataclasses.replace(own, task=TaskName.parse(task)), LIMITS)
         for task in ("wide", "wide@width=5", "wide@width=6")
     }
     files = {task: [step.path for step in steps] for task, steps in made.items()}

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.api import versioned
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
+from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
 from bench.decisions import versions as compared
@@ -81,7 +81,7 @@ def test_packages_and_their_labels(text: str, requirements: list[str], label: st
     found = asked.packages(text)
     assert list(found.requirements.values()) == requirements
     assert found.label([*found.versions][:1]) == label
-    assert versioned.LABEL.fullmatch(label)
+    assert Cell.from_path(f"toy/null/native/raw/null@{label}/cpu/b1t1").runtime.label == label
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_builds_of_one_version_differ_in_their_label(tmp_path: Path) -> None:
 def test_a_label_is_part_of_the_path_and_the_plugin_is_found_by_its_own_name() -> None:
     path = "toy/null/native/dedup+onnxsim@0.4.36/onnxruntime@1.22.0/cpu/b1t1"
     cell = Cell.from_path(path)
-    assert (cell.path, cell.runtime, cell.chain) == (path, "onnxruntime@1.22.0", ("dedup", "onnxsim@0.4.36"))
-    assert cell.program == "onnxruntime"
+    assert (cell.path, str(cell.runtime), cell.variant) == (path, "onnxruntime@1.22.0", "dedup+onnxsim@0.4.36")
+    assert cell.runtime.plugin == "onnxruntime"
     assert catalog.runtime(cell.runtime) is catalog.runtime("onnxruntime")
     assert catalog.variant("onnxsim@0.4.36").variant.name == "onnxsim"
     for wrong in ("toy/null/native/raw/onnxruntime@/cpu/b1t1", "toy/null/native/raw/null/cpu@1/b1t1"):
@@ -150,7 +150,7 @@ def test_a_cell_runs_in_the_environment_of_an_interpreter(plugin_folder: Path, t
     assert ended.value.code in (0, None)
     (record,) = (one for one in folder.read(Path("results")).records.values() if "demo" in one.cell.path)
     version = ".".join(map(str, sys.version_info[:3]))
-    assert record.cell.runtime.startswith(f"demo@python-{version}-")
+    assert str(record.cell.runtime).startswith(f"demo@python-{version}-")
     assert record.header.versions == {"python": version, "demo": "2.0"}
     assert record.quality is not None
     assert record.quality.fidelity == "exact"
@@ -186,7 +186,7 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     cell, limits = Cell.from_path(CELL), Limits.of(step_s=60, memory_bytes=2**31)
     artifact = prepare.artifact_of(cell, limits)
     pair = check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"))
-    assert (pair.pinned.cell.runtime, pair.new.cell.runtime) == ("demo@3.0", "demo")
+    assert (str(pair.pinned.cell.runtime), str(pair.new.cell.runtime)) == ("demo@3.0", "demo")
     assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
     again = check.pair(pair.pinned.cell, artifact, pair.pinned.cell, artifact, limits, asked.packages("demo==3.0"))
     assert (again.pinned.cell, again.pinned.quality.fidelity) == (pair.pinned.cell, "exact")
@@ -194,7 +194,7 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
         check.pair(cell, artifact, cell, artifact, limits, asked.packages("other==1"))
     for said in (False, True):  # as `--yes` says it
         check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"), may_be_large=said)
-        assert environments._declared("runtimes", "demo@3.0").may_be_large == said
+        assert environments._declared("runtimes", PluginName("demo", "3.0")).may_be_large == said
 
 
 def _main(*arguments: str) -> None:
@@ -313,21 +313,21 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
     monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
     wanted = asked.packages("demo==3.0")
-    names = [environments.declare("runtimes", plugin, ["demo"], wanted) for plugin in ("one", "other")]
-    assert names == ["one@3.0", "other@3.0"]
+    names = [environments.declare("runtimes", PluginName(plugin), ["demo"], wanted) for plugin in ("one", "other")]
+    assert [str(name) for name in names] == ["one@3.0", "other@3.0"]
     pythons = {environments.of("runtimes", name).interpreter.python for name in names}
     assert len(pythons) == len(made) == 1
     environments._MADE.clear()  # as in another process
-    assert environments.of("runtimes", "one@3.0").installed.packages["demo"] == "3.0"
+    assert environments.of("runtimes", PluginName("one", "3.0")).installed.packages["demo"] == "3.0"
     assert len(made) == 1
     there = environments.remove_all(dry_run=True)
     assert there > 0
     assert environments.remove_all() == there, "a dry run removes nothing"
     environments._MADE.clear()
-    environments.of("runtimes", "one@3.0")  # its name still says what it is
+    environments.of("runtimes", PluginName("one", "3.0"))  # its name still says what it is
     assert len(made) == 2
     with pytest.raises(ArtifactError, match="is not known here"):
-        environments.of("runtimes", "one@4.0")
+        environments.of("runtimes", PluginName("one", "4.0"))
     with pytest.raises(InputError, match=r"null@4\.0: this environment is not known here"):
         sweeps.select(["toy/null/native/raw/null@4.0/cpu/b1t1"], None)
 
@@ -352,7 +352,7 @@ def test_a_damaged_entry_of_the_cache_is_made_again(
 
     monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
-    name = environments.declare("runtimes", "demo", ["demo"], asked.packages("demo==3.0"))
+    name = environments.declare("runtimes", PluginName("demo"), ["demo"], asked.packages("demo==3.0"))
     environments.of("runtimes", name)
     environments._MADE.clear()
     (entry,) = (installer.folder() / "made").glob("*.json")
@@ -395,7 +395,7 @@ def test_one_interpreter_has_one_label_wherever_it_is_named_from(
 def test_files_of_two_builds_of_one_version_of_a_tool_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "versions_of", lambda *_: {"onnxsim": "0.4.36"})
     plugin = catalog.variant("onnxsim").variant
-    made = [provenance.recipe("variants", f"onnxsim@0.4.36-{build}", plugin) for build in ("aa", "bb")]
+    made = [provenance.recipe("variants", PluginName("onnxsim", f"0.4.36-{build}"), plugin) for build in ("aa", "bb")]
     assert made[0]["versions"] == made[1]["versions"]
     assert made[0] != made[1]
 
@@ -420,7 +420,7 @@ def test_an_environment_is_made_for_the_versions_that_are_here_now(
             python="3.11.0", packages={"My_Tool": version, "numpy": "2.0"}, provides={"my_tool": ["My_Tool"]}
         )
         monkeypatch.setattr(environments, "own", lambda here=here: here)
-        name = environments.declare("runtimes", "demo", ["demo", "my_tool"], asked.packages("demo==3.0"))
+        name = environments.declare("runtimes", PluginName("demo"), ["demo", "my_tool"], asked.packages("demo==3.0"))
         environments.of("runtimes", name)
         environments._MADE.clear()  # as in another process
     assert beside == [["my-tool==1.0", "numpy==2.0"], ["my-tool==1.1", "numpy==2.0"]]

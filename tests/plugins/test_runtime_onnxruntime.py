@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from bench.api import UNKNOWN, Session, TensorSpec, placed
+from bench.api import UNKNOWN, Session, TensorSpec
+from bench.api.names import ProviderName
 from bench.plugins import catalog
 from bench.plugins.engines.onnxruntime.providers import ONE_NODE
 
@@ -83,7 +84,7 @@ def test_options_reach_the_session_and_the_code_of_a_deployment(
 
     monkeypatch.setattr(onnxruntime, "SessionOptions", Options)
     source = catalog.runtime("onnxruntime")
-    provider = placed.name_of("cpu", source.options)
+    provider = str(ProviderName("cpu").with_options(source.options))
     path = tmp_path / "model.onnx"
     path.write_bytes(ONE_NODE)
     session = source.open(

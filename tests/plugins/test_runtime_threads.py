@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.api.cell import RAW, Cell
+from bench.api.cell import Cell
 from bench.plugins import catalog
 from support import threads_child
 from support.workers import Workers
@@ -54,7 +54,7 @@ def artifact(made: str, runtime: str, workers: Workers) -> Path:
     exporter, source = made.split("-")
     if (reason := catalog.exporter(exporter).skip()) is not None:
         pytest.skip(reason)
-    cell = Cell(task=TASK, source=source, exporter=exporter, variant=RAW, runtime=runtime, provider="cpu")
+    cell = Cell.from_path(f"{TASK}/{source}/{exporter}/raw/{runtime}/cpu/b1t1")
     return workers.artifact_of(cell).path
 
 

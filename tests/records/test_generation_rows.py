@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.api.names import TaskName
 from bench.decisions import constraints, generation, pick
 from bench.decisions.constraints import Constraints
-from bench.decisions.generation import Stage
 from bench.measure.comparison import CELL
 from bench.records import assemble
 from bench.records.folder import Results
@@ -157,7 +157,7 @@ def test_stages_of_a_deployment_are_joined() -> None:
     stored = results(records())
     fast, slow = generation.deployments(stored, stored.rows)
     assert (fast.family, fast.name, slow.name) == ("lm", FAST.removesuffix("/b1t1"), SLOW.removesuffix("/b1t1"))
-    assert list(fast.rows) == [Stage(num_prompt=8, num_new=1), Stage(num_prompt=8, num_new=64)]
+    assert list(fast.rows) == [TaskName.parse(PREFILL), TaskName.parse(DECODE)]
     assert (fast.metric, fast.metric_name, fast.agreement) == (0.75, "accuracy", 0.5)
     assert fast.cache.cache_bytes_per_token == 64
     assert fast.over == {}  # the decoder's task is not here

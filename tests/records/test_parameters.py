@@ -45,7 +45,7 @@ def shown(row: Row) -> tuple[int | None, str | None, str | None]:
         made("crnn/torch/aot_inductor/raw/aot_inductor/cpu/b1t1", told=SOURCE, format="pt2"),
         made("crnn/torch/native/torch_int8_dynamic/pytorch/cpu/b1t1", told=SOURCE, format="torch"),
     ],
-    ids=lambda found: found.cell.exporter,
+    ids=lambda found: str(found.cell.exporter),
 )
 def test_a_file_that_cannot_be_read_has_the_parameters_of_its_source_marked(found: Record) -> None:
     assert shown(row_of(found, source())) == (SOURCE, "source", None)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bench.api.fidelity import EXEMPT
 from bench.api.loss_units import DB, SHARE, AllowedLoss
+from bench.api.names import TaskName
 from bench.decisions.answer import Answer, answers
 from bench.decisions.best import Best, best_of
 from bench.decisions.constraints import Constraints
@@ -48,7 +49,7 @@ def text(phrases: Iterable[tuple[str, str]]) -> str:
 
 def of_task(found: Record, task: str, batch: int = 1) -> Record:
     """The same record of another task or batch, measured beside that task's baseline."""
-    own = dataclasses.replace(found.cell, task=task, batch=batch)
+    own = dataclasses.replace(found.cell, task=TaskName.parse(task), batch=batch)
     beside = BASE.replace("toy", task).replace("b1", f"b{batch}")
     launches = tuple(replace(launch, reference=beside) for launch in found.launches)
     return dataclasses.replace(found, cell=own, launches=launches)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.api.names import TaskName
 from bench.decisions.search import confirm, kept
 from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import LATENCY, SIZE, Outcome, Proposal
@@ -184,12 +185,12 @@ def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_pa
     path = kept.keep(tmp_path, whole)
     assert kept.read(tmp_path) == [whole]
     best = min(search.proposals, key=lambda one: one.cost(LATENCY))
-    cell = dataclasses.replace(best.cell, task="net")
+    cell = dataclasses.replace(best.cell, task=TaskName("net"))
     found = {one.group: one for one in kept.letters_of([whole], cell)}
     assert list(found) == ["1. A", "4. A", "2. B", "3. C"]
     assert found["2. B"].saved == pytest.approx(0.2, abs=0.02)
     assert found["2. B"].noise == pytest.approx(1e-3, rel=0.1)
-    assert kept.letters_of([whole], dataclasses.replace(cell, variant="raw")) == []
+    assert kept.letters_of([whole], dataclasses.replace(cell, chain=())) == []
     text = path.read_text()
     for harm in (
         ('"schema":1', '"schema":2'),

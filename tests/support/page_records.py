@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.api.loss_units import AllowedLoss
+from bench.api.names import TaskName
 from bench.decisions.best import best
 from bench.measure.comparison import CELL
 from bench.records import assemble
@@ -48,7 +49,7 @@ def records() -> dict[str, Record]:
     found[PRUNE] = dataclasses.replace(prune, launches=launches)
     failure = Failure(stage="prepare", reason=REASON)
     hostile = made.record(made.OTHER_GROUP, quality=None, failure=failure, artifact=False)
-    hostile = dataclasses.replace(hostile, cell=dataclasses.replace(hostile.cell, task=HOSTILE))
+    hostile = dataclasses.replace(hostile, cell=dataclasses.replace(hostile.cell, task=TaskName(HOSTILE)))
     return {**found, hostile.cell.path: hostile}
 
 
@@ -57,7 +58,7 @@ def store(results: Path) -> Path:
     stored = Store(results, "machine")
     stored.folder.mkdir(parents=True)
     for record in records().values():
-        if record.cell.task == "toy":
+        if str(record.cell.task) == "toy":
             header = replace(record.header, key=record.cell.variant)
             for line in (header, record.quality, *record.launches):
                 stored.append(record.cell.variant, line)

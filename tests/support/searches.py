@@ -58,7 +58,7 @@ def row(**more: object) -> Row:
     cell = BASE.path
     figures = {
         "cell": cell,
-        "task": BASE.task,
+        "task": str(BASE.task),
         "source": "torch",
         "exporter": "torch_onnx",
         "variant": "raw",
@@ -99,7 +99,7 @@ class Bed:
     def _row(self, cell: Cell) -> Row:
         letters = "ffff"
         if cell.chain:
-            spelled = cell.chain[-1].partition("-")[2]
+            spelled = cell.chain[-1].option
             letters = "".join(int(count or 1) * letter for count, letter in re.findall(r"(\d*)(\D)", spelled))
         a, b, c, d = letters
         noise = 0.1 * NOISE.get((0, a), 0) + 0.9 * NOISE.get((0, d), 0) + NOISE.get((1, b), 0) + NOISE.get((2, c), 0)

@@ -86,7 +86,7 @@ class Workers:
         Raises:
             ArtifactError: as `prepare.artifact_of`.
         """
-        lock = cache.folder() / "-".join((cell.task, cell.source, cell.exporter, cell.variant, "lock"))
+        lock = cache.folder() / "-".join((str(cell.task), cell.source, str(cell.exporter), cell.variant, "lock"))
         lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("w") as file, pytest.MonkeyPatch.context() as patch:
             fcntl.flock(file, fcntl.LOCK_EX)  # another process of this session may be making it
@@ -132,7 +132,7 @@ class Workers:
     @contextlib.contextmanager
     def _lend(self, cell: Cell, *, memory_bytes: int | None = None) -> Iterator[Child]:
         """The stand-in for `opening.worker`."""
-        key = _key_of_runtime(cell.runtime, cell.provider)
+        key = _key_of_runtime(str(cell.runtime), str(cell.provider))
         try:
             yield self._child(key)
         except ChildError as error:

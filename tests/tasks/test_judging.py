@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
-from bench.api.sized import tuning_of
+from bench.api.names import Role, TaskName
 from bench.plugins import catalog
 from bench.tasks import adopt
 
@@ -37,7 +37,7 @@ def test_the_other_training_samples_of_a_data_set_judge(model: Path) -> None:
     x = np.arange(800, dtype=np.float32).reshape(100, 8)
     np.savez(model.parent / "data.npz", x=x, targets=(x @ WEIGHTS).argmax(1))
     name = adopt.adopt(model, adopt.Options(dataset=model.parent / "data.npz")).name
-    task, tuning = catalog.task(name), catalog.task(tuning_of(name))
+    task, tuning = catalog.task(name), catalog.task(TaskName(name, Role.TUNING))
     places = {split: (tuning.samples(split).inputs["x"][:, 0] / 8).tolist() for split in ("train", "test")}
     assert places == {"train": [0], "test": list(range(5, 100, 5))}
     held_out = (task.samples("test").inputs["x"][:, 0] / 8).tolist()
@@ -51,7 +51,7 @@ def test_the_other_training_samples_of_a_data_set_judge(model: Path) -> None:
 
 def test_made_up_samples_that_judge_calibrate_nothing(model: Path) -> None:
     name = adopt.adopt(model).name
-    task, tuning = catalog.task(name), catalog.task(tuning_of(name))
+    task, tuning = catalog.task(name), catalog.task(TaskName(name, Role.TUNING))
     seen = [
         tuple(row) for each in (tuning, task) for split in ("train", "test") for row in each.samples(split).inputs["x"]
     ]
@@ -65,4 +65,4 @@ def test_one_sample_of_a_data_set_judges_too(model: Path) -> None:
     np.savez(model.parent / "data.npz", x=np.ones((4, 8), np.float32))
     name = adopt.adopt(model, adopt.Options(dataset=model.parent / "data.npz")).name
     assert catalog.task(name).judging() is None
-    assert catalog.task(tuning_of(name)).samples("test").num_samples == 1
+    assert catalog.task(TaskName(name, Role.TUNING)).samples("test").num_samples == 1

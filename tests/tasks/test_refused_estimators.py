@@ -56,10 +56,12 @@ def test_a_pickle_is_loaded_by_a_worker(plugin_folder: Path, tmp_path: Path) -> 
     assert adopted == adopt.Adopted(name="price")
     task = catalog.task("price")
     assert task.packages == ("numpy", "sklearn")
-    cells = {(cell.source, cell.exporter, cell.runtime) for cell in sweeps.cells_of(("price",), variants=("raw",))}
+    cells = {
+        (cell.source, str(cell.exporter), str(cell.runtime)) for cell in sweeps.cells_of(("price",), variants=("raw",))
+    }
     assert {("sklearn", "native", "sklearn"), ("sklearn", "skl2onnx", "onnxruntime")} <= cells
     (baseline,) = sweeps.baselines("price", 1, 1)
-    assert (baseline.exporter, baseline.runtime) == ("native", "sklearn")
+    assert (str(baseline.exporter), str(baseline.runtime)) == ("native", "sklearn")
 
 
 def test_files_that_hold_no_estimator(examined: Examined, plugin_folder: Path, tmp_path: Path) -> None:
@@ -127,7 +129,7 @@ def test_rows_that_lack_the_extra_say_how_to_get_it(
     (cell,) = [
         cell
         for cell in sweeps.cells_of((task.name,), variants=("raw",))
-        if (cell.exporter, cell.runtime, cell.provider) == ("skl2onnx", "onnxruntime", "cpu")
+        if (str(cell.exporter), str(cell.runtime), str(cell.provider)) == ("skl2onnx", "onnxruntime", "cpu")
     ]
     assert catalog.skip_reason(cell) is None
     installed = plugin._is_installed

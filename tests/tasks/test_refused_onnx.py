@@ -103,7 +103,7 @@ def examined(plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def runtimes_of(task: str = "mine") -> set[str]:
-    return {cell.runtime for cell in sweeps.cells_of((task,), variants=("raw",)) if cell.source == "onnx"}
+    return {str(cell.runtime) for cell in sweeps.cells_of((task,), variants=("raw",)) if cell.source == "onnx"}
 
 
 def outputs_of(model: onnx.ModelProto | Path, feeds: dict[str, np.ndarray]) -> np.ndarray:
@@ -400,7 +400,7 @@ def test_the_evaluator_of_onnx_is_the_last_that_says_what_is_right(examined: Exa
     task, _ = examined(narrow(BFLOAT16))
     assert runtimes_of() & {"onnx_reference", "onnxruntime_unoptimized"} == set()
     usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
-    others = [cell.runtime for cell in sweeps.in_place_of(usual)]
+    others = [str(cell.runtime) for cell in sweeps.in_place_of(usual)]
     assert others == ["openvino", "onnx_reference", "onnxruntime_unoptimized"]
     x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
     path = task.native_path("onnx")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from bench.api import placed, versioned
-from bench.api.cell import CHAIN, RAW, Cell
+from bench.api.cell import Cell, chain_of
 from bench.api.errors import InputError
 from bench.api.loss_units import ANY
-from bench.api.sized import confirming_of
+from bench.api.names import ProviderName, Role
 from bench.decisions.constraints import Constraints, qualified, too_few_samples, unit_of
 from bench.decisions.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
@@ -138,7 +138,7 @@ def cost_to_beat(rows: Sequence[Row], fixed: str | None, base: Cell, objective: 
         return math.inf
     if objective != LATENCY:
         return _figure(best, objective)
-    plain = found.get(dataclasses.replace(base, task=best.task).path)
+    plain = found.get(dataclasses.replace(base, task=best.task_name).path)
     return best.ratio / plain.ratio if plain is not None and best.ratio and plain.ratio else math.inf
 
 
@@ -159,7 +159,8 @@ def keeps(cell: Cell, stored: Results, more: Results | None, constraints: Constr
     """
     rows = [_row(cell, stored)]
     if more is not None:
-        rows.append(_row(dataclasses.replace(cell, task=confirming_of(cell.task)), more))
+        confirming = dataclasses.replace(cell.task, role=Role.CONFIRMATION)
+        rows.append(_row(dataclasses.replace(cell, task=confirming), more))
     judged = rows[-1]
     if any(row is None or row.status != "ok" or row.fidelity == BROKEN for row in rows) or judged is None:
         return None
@@ -203,8 +204,8 @@ def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, 
 
 def _is_fixed(row: Row) -> bool:
     """Whether a row is of the fixed matrix, and was not proposed by a search, be it an earlier one."""
-    names = [versioned.plugin_of(name) for name in row.variant.split(CHAIN)]
-    return not placed.split(row.provider)[1] and all(name == RAW or name in catalog.variants() for name in names)
+    known = catalog.variants()
+    return not ProviderName.parse(row.provider).options and all(one.listed in known for one in chain_of(row.variant))
 
 
 def confirmed(
@@ -287,9 +288,8 @@ def _group(stored: Results, request: tuple[str, int, int]) -> Group | None:
 
 def _losses(stored: Results, cells: Iterable[Cell]) -> dict[str, Lost]:
     """By path of a cell of the task itself, what is known of the share of the metric that it loses."""
-    task = next(iter({cell.task for cell in map(Cell.from_path, stored.records)}), "")
     found = {}
-    for cell in cells:
+    for cell, task in itertools.product(cells, {Cell.from_path(path).task for path in stored.records}):
         record = stored.records.get(dataclasses.replace(cell, task=task).path)
         if record is not None and record.quality is not None and isinstance(record.quality.lost, Lost):
             found[cell.path] = record.quality.lost

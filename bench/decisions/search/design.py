@@ -6,8 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bench.api import Part, mixture, placed
-from bench.api.cell import CHAIN, RAW, Cell
+from bench.api import Part, mixture
+from bench.api.cell import Cell
+from bench.api.names import PluginName
 
 SMALL = 0.02
 """Parts with a smaller share of a model's weights are grouped by their operator alone."""
@@ -46,16 +47,12 @@ class Design:
         """The cell of a choice; the base for the choice that leaves all parts as they are."""
         if choice == self.plain:
             return self.base
-        letters = self._letters(choice)
-        is_plain = letters == [part.letters[0] for part in self.parts]
-        named = () if is_plain else (f"{self.variant}-{mixture.spell(letters)}",)
+        letters, chain = self._letters(choice), self.base.chain
+        if letters != [part.letters[0] for part in self.parts]:
+            chain = (*chain, PluginName.parse(f"{self.variant}-{mixture.spell(letters)}"))
         first = len(choice) - len(self.options)
         chosen = [name for name, letter in zip(self.options, choice[first:], strict=True) if letter == ON]
-        return dataclasses.replace(
-            self.base,
-            variant=CHAIN.join((*self.base.chain, *named)) or RAW,
-            provider=placed.name_of(self.base.provider, chosen),
-        )
+        return dataclasses.replace(self.base, chain=chain, provider=self.base.provider.with_options(chosen))
 
     def has_name(self, choice: Choice) -> bool:
         """Whether the cell of a choice can be spelled: a name is a part of a path, and has an end."""

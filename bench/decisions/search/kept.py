@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.api import files, placed
+from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.decisions.search.design import Choice
@@ -72,7 +72,7 @@ def keep(folder: Path, kept: Kept) -> Path:
     """Write a search below the folder of a machine's results, in place of an earlier one of the same question."""
     path = folder / FOLDER / f"{name_of(kept.request, kept.objective)}.json"
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, msgspec.json.encode(kept))
+    write_atomically(path, _encoded(kept))
     return path
 
 
@@ -85,13 +85,29 @@ def read(folder: Path) -> list[Kept]:
     """The searches of a machine's results; files that hold none are left out."""
     found = []
     for path in sorted((folder / FOLDER).glob("*.json")):
-        with contextlib.suppress(OSError, BenchError, msgspec.MsgspecError, ValueError):
+        with contextlib.suppress(OSError, BenchError, msgspec.MsgspecError, ValueError, LookupError, TypeError):
             if path.stat().st_size > MOST_BYTES:
                 continue
-            kept = msgspec.json.decode(files.read_bytes(path), type=Kept)
+            kept = _decoded(files.read_bytes(path))
             if kept.schema == SCHEMA and kept.objective in FIGURES and all(map(_is_whole, kept.outcomes)):
                 found.append(kept)
     return found
+
+
+def _encoded(kept: Kept) -> bytes:
+    """The search as JSON, with the coordinates of cells as texts."""
+    fields = msgspec.to_builtins(kept)
+    for stored, outcome in zip(fields["outcomes"], kept.outcomes, strict=True):
+        stored["design"]["base"] = outcome.design.base.coordinates
+    return msgspec.json.encode(fields)
+
+
+def _decoded(text: bytes) -> Kept:
+    """The search that `_encoded` wrote; errors of any kind where it is none."""
+    fields = msgspec.json.decode(text)
+    for stored in fields["outcomes"]:
+        stored["design"]["base"] = msgspec.to_builtins(Cell.from_coordinates(stored["design"]["base"]))
+    return msgspec.convert(fields, Kept)
 
 
 def letters_of(searches: Sequence[Kept], cell: Cell) -> list[LetterEffect]:
@@ -132,7 +148,7 @@ def _is_whole(outcome: Outcome) -> bool:
         and all(design.groups[: count - len(design.options)])
         and all(_fits(one, design.letters) for one in outcome.tried)
         and any(one.choice == design.plain for one in outcome.tried)
-        and not placed.split(design.base.provider)[1]
+        and not design.base.provider.options
     )
 
 

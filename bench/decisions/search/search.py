@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.api.cell import RAW, Cell
 from bench.api.loss_units import ANY, DB, SHARE, AllowedLoss
+from bench.api.names import TaskName
 from bench.decisions.search import assignment, effects
 from bench.decisions.search.design import ON, Choice, Design
 from bench.decisions.search.effects import Effects, Tried
@@ -66,7 +67,7 @@ class Proposal:
 
     def cell_of(self, task: str) -> Cell:
         """The cell of the task itself."""
-        return dataclasses.replace(self.cell, task=task)
+        return dataclasses.replace(self.cell, task=TaskName.parse(task))
 
     def cost(self, objective: str) -> float:
         """What the search is to make small."""
@@ -344,7 +345,7 @@ class Search:
         Sweep(self._store, options, self._observer).run(list(cells.values()))
         # A search for another objective may have measured the same cells beside another baseline.
         beside = str(self._options.baseline)
-        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={self.design.base.task}, beside=beside)
+        stored = folder.stored(self._store, margin=goal.aims.margin, tasks={str(self.design.base.task)}, beside=beside)
         rows = {row.cell: row for row in stored.rows}
         for choice, cell in cells.items():
             row = rows.get(cell.path)

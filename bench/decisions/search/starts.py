@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from bench.api import Part
-from bench.api.cell import CHAIN, RAW, Cell
+from bench.api.cell import RAW, Cell, chain_of
 from bench.api.errors import BenchError, InputError
-from bench.api.sized import tuning_of
+from bench.api.names import ProviderName, Role
 from bench.decisions.search.design import Design, design
 from bench.decisions.search.search import FIGURES, LATENCY, SIZE
 from bench.measure.limits import Limits
@@ -26,7 +26,7 @@ def matrix(task: str, batch: int, threads: int) -> list[Cell]:
     """The fixed matrix of a task for one request: the cells of the full sweep, or all plain cells of another task."""
     found: list[Cell] = []
     with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
-        found = [cell for cell in sweeps.full() if cell.task == task and (cell.batch, cell.threads) == (1, 1)]
+        found = [cell for cell in sweeps.full() if str(cell.task) == task and (cell.batch, cell.threads) == (1, 1)]
     found = found or sweeps.cells_of((task,), variants=(RAW,))
     return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
 
@@ -48,15 +48,15 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
     chains = dict.fromkeys((RAW, *(row.variant for row in rows if is_lossless(row.variant))))
     cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
     cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
-    found: dict[tuple[str | None, tuple[str, ...], str], Base] = {}
+    found: dict[tuple[str | None, tuple[str, ...], ProviderName], Base] = {}
     for name, formats in [*((one.name, one.formats) for one in catalog.mixing()), (None, None)]:
         for cell in cells:
             runtime = catalog.runtime(cell.runtime)
             key = (name, runtime.requires, cell.provider)
-            is_read = runtime.options if formats is None else _format(cell) in formats
+            is_read = runtime.options if formats is None else catalog.format_of(cell) in formats
             is_known = key in found or (name is None and any(key[1:] == other[1:] for other in found))
             if is_read and not is_known and prepare.skip_reason(cell) is None:
-                found[key] = (dataclasses.replace(cell, task=tuning_of(task)), name)
+                found[key] = (dataclasses.replace(cell, task=dataclasses.replace(cell.task, role=Role.TUNING)), name)
     return list(found.values())
 
 
@@ -92,7 +92,7 @@ def _parts(base: Cell, variant: str | None, limits: Limits) -> tuple[Cell, Seque
     found = prepare.parts_of(base, variant, limits)
     if not base.chain:
         return base, found
-    plain = dataclasses.replace(base, variant=RAW)
+    plain = dataclasses.replace(base, chain=())
     others = prepare.parts_of(plain, variant, limits)
     return (base, found) if _num_chosen(found) >= _num_chosen(others) else (plain, others)
 
@@ -104,9 +104,4 @@ def _num_chosen(parts: Sequence[Part]) -> int:
 
 def is_lossless(variant: str) -> bool:
     """Whether no variant of a chain changes the answers by more than rounding."""
-    chain = () if variant == RAW else variant.split(CHAIN)
-    return all(not catalog.variant(name).variant.lossy for name in chain)
-
-
-def _format(cell: Cell) -> str:
-    return catalog.exporter(cell.exporter).format(cell.source)
+    return all(not catalog.variant(name).variant.lossy for name in chain_of(variant))

@@ -12,7 +12,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.loss_units import ANY
-from bench.api.sized import confirming_of
+from bench.api.names import Role, TaskName
 from bench.decisions.constraints import Constraints
 from bench.decisions.search import confirm, kept, search, starts
 from bench.decisions.search.confirm import Confirmed
@@ -134,7 +134,8 @@ def run(
         InputError: nothing can be chosen for any export of the task here, or none of these exports runs.
     """
     task, batch, threads = request
-    held_out = confirming_of(task) if type(catalog.task(task)).confirmation is not Task.confirmation else None
+    has_more = type(catalog.task(task)).confirmation is not Task.confirmation
+    held_out = dataclasses.replace(TaskName.parse(task), role=Role.CONFIRMATION) if has_more else None
 
     def left_s() -> float:
         return max(1.0, ends_s - time.monotonic())
@@ -150,7 +151,7 @@ def run(
         if held_out is None:
             return stored, None, confirm.keeps(cell, stored, None, constraints)
         measure([dataclasses.replace(cell, task=held_out)], CONFIRMING_S)
-        more = folder.stored(store, tasks={held_out})
+        more = folder.stored(store, tasks={str(held_out)})
         return stored, more, confirm.keeps(cell, stored, more, constraints)
 
     stored, more = folder.stored(store, tasks={task}), None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
-from bench.api.sized import is_generating, is_step
+from bench.api.names import Role
 from bench.plugins.engines import genai
 
 
@@ -18,7 +18,7 @@ class GenaiBuilder(Exporter):
     writes = genai.FORMAT
 
     def refusal(self, task: Task) -> str | None:
-        if not is_step(task.name) and not is_generating(task.name):
+        if task.role not in (Role.GENERATION, Role.DECODING_STEP):
             return "it builds decoders that generate text alone"
         return super().refusal(task)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.api import Exporter, Info, Task
 from bench.api.errors import ArtifactError
-from bench.api.sized import is_generating, is_step
+from bench.api.names import Role
 from bench.graphs.deferred import np
 from bench.plugins.engines.byte_level import bytes_by_character
 
@@ -47,7 +47,7 @@ class Gguf(Exporter):
     writes = "gguf"
 
     def refusal(self, task: Task) -> str | None:
-        if not (is_generating(task.name) or is_step(task.name)):
+        if task.role not in (Role.GENERATION, Role.DECODING_STEP):
             return "it writes decoders that generate text"
         config = _config(task)
         if config.get("model_type") != ARCHITECTURE:

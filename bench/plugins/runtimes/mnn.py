@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bench.api import Runtime, Session, Task, placed
+from bench.api import Runtime, Session, Task
+from bench.api.names import ProviderName
 from bench.graphs.deferred import np
 from bench.plugins.engines.calls import CallSession
 
@@ -33,7 +34,7 @@ class Mnn(Runtime):
 
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal reduces it on Arm
         manager = MNN.nn.create_runtime_manager((settings,))
-        manager.set_hint(WINOGRAD_LEVEL, LEVELS[WINOGRAD in placed.split(provider)[1]])
+        manager.set_hint(WINOGRAD_LEVEL, LEVELS[WINOGRAD in ProviderName.parse(provider).options])
         inputs = [spec.name for spec in task.inputs]
         outputs = [spec.name for spec in task.outputs]
         module = MNN.nn.load_module_from_file(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
+from bench.api.names import ProviderName
 from bench.plugins.engines import cpu
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
@@ -89,9 +90,10 @@ class OpenVino(Runtime):
         return True
 
     def note_on_several(self, provider: str) -> str:
-        if UNPINNED in placed.split(provider)[1]:
+        name = ProviderName.parse(provider)
+        if UNPINNED in name.options:
             return ""
-        instead = placed.name_of(provider, [UNPINNED])
+        instead = name.with_options([UNPINNED])
         return f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
@@ -99,8 +101,7 @@ class OpenVino(Runtime):
             return OpenVinoSession(*self._compile(artifact, provider, threads), task)
         from bench.plugins.engines.openvino.stepper import OpenVinoStepper, make_stateful
 
-        name, _ = placed.split(provider)
-        precision, num_bytes = CACHES[name]
+        precision, num_bytes = CACHES[ProviderName.parse(provider).device]
         make = functools.partial(make_stateful, request=task.request, reorders=artifact.suffix != ".onnx")
         compiled = self._compile(artifact, provider, threads, make, KV_CACHE_PRECISION=precision)
         return OpenVinoStepper(*compiled, task.request, num_bytes, None if artifact.suffix == ".onnx" else artifact)
@@ -134,8 +135,8 @@ class OpenVino(Runtime):
 
 def _settings(provider: str, threads: int) -> dict[str, Any]:
     """Properties to compile with."""
-    name, options = placed.split(provider)
-    found = settings(name, threads)
-    for option in options:
+    name = ProviderName.parse(provider)
+    found = settings(name.device, threads)
+    for option in name.options:
         found |= OPTIONS[option][1]
     return found

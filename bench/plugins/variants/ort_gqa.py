@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.api import Info, Task, Variant
 from bench.api.decoder import IDS, Decoder
 from bench.api.errors import RefusedError
-from bench.api.sized import is_step
+from bench.api.names import Role
 from bench.graphs.deferred import np, onnx
 from bench.graphs.diff.same_outputs import check_same_on, check_same_outputs
 from bench.graphs.edits.rewire import load_settled
@@ -36,7 +36,7 @@ class OrtGqa(Variant):
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         decoder = task.decoder
-        if decoder is None or not is_step(task.name):
+        if decoder is None or task.role is not Role.DECODING_STEP:
             raise RefusedError("it is for a pass of a decoder, whose caches tell where its attention is")
         original, model = onnx.load(source), load_settled(source)
         finder = grouped.Finder(model.graph)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
-from bench.api.sized import is_step
+from bench.api.names import Role
 from bench.graphs.deferred import onnx
 from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
@@ -32,7 +32,7 @@ class StaticShapes(Variant):
     freezes = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
-        if is_step(task.name):
+        if task.role is Role.DECODING_STEP:
             raise RefusedError("a generation needs passes of every size; samples have one")
         model = settle(onnx.load(source))
         shapes = sample_shapes(task)

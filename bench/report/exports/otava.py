@@ -84,7 +84,7 @@ def config(histories: Mapping[str, Sequence[Line]], folder: Path) -> str:
     ]
     groups: dict[str, list[str]] = {}
     for cell, history in histories.items():
-        groups.setdefault(Cell.from_path(cell).task, []).append(cell)
+        groups.setdefault(str(Cell.from_path(cell).task), []).append(cell)
         directions = {**DIRECTIONS, "metric": 1 if history[-1].get(DIRECTION) in (1, "1") else -1}
         metrics = [f"{key}: {{direction: {directions[key]}}}" for key in EXPORTED if _is_complete(history, key)]
         lines += [f"  {_quoted(cell)}:", "    inherit: [cell]", f"    file: {_quoted(str(folder / cell) + '.csv')}"]

@@ -116,7 +116,7 @@ def names(ways: Iterable[Way]) -> tuple[dict[Way, str], str]:
 def _figures(records: Iterable[Record], found: Iterable[Turns]) -> Iterator[tuple[str, Figure]]:
     for one in found:
         cell = one.baseline.cell
-        asked = [cell.task, f"b{cell.batch}t{cell.threads}", _served(one.baseline)]
+        asked = [str(cell.task), f"b{cell.batch}t{cell.threads}", _served(one.baseline)]
         asked += [f"{one.rate:.4g}rps"] if one.rate is not None else []
         asked += [f"{one.bound[0]}-{one.bound[1] / 1e6:g}ms"] if one.bound else []
         for what, figure in (("knee", _knee(one)), (RATES, _rates(one)), ("percentiles", _percentiles(one))):

@@ -179,7 +179,7 @@ def _speeds(one: Best, row: Row) -> Iterator[Phrase]:
     """How the latency compares with that of each framework's default: `7.2x`, ` as fast as PyTorch`."""
     for source, estimate in sorted(one.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
         default = one.defaults[source]
-        name = title_of(default.runtime)
+        name = title_of(str(default.runtime))
         if default.path == row.cell:
             yield "", f"the default of {name}"
         elif estimate is not None:
@@ -215,7 +215,7 @@ def _lossy(answer: Answer) -> set[str]:
 
 def _labels(one: Best, row: Row) -> Mapping[str, str]:
     """The names in the strip: of the one to ship, and of each framework's default."""
-    return {**{cell.path: title_of(cell.runtime) for cell in one.defaults.values()}, row.cell: in_words(row)}
+    return {**{cell.path: title_of(str(cell.runtime)) for cell in one.defaults.values()}, row.cell: in_words(row)}
 
 
 def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]], globs: Sequence[str]) -> str | None:

@@ -268,7 +268,7 @@ def _drawings(search: Kept) -> list[str]:
 
 def _loads(task: str, turns: Sequence[Turns], records: Mapping[str, Record]) -> list[str]:
     """The figures of a task's services, each as the address of an image that is its own content."""
-    of_task = [one for one in turns if one.baseline.cell.task == task]
+    of_task = [one for one in turns if str(one.baseline.cell.task) == task]
     served = dict.fromkeys(way.cell.path for one in of_task for way in one.launches)
     return _addresses(load_plots.drawings([records[path] for path in served], of_task))
 

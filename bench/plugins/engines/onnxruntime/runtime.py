@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task, placed
+from bench.api import Arrays, NodeTime, Outputs, Runtime, Session, Task
 from bench.api.decoder import Request
+from bench.api.names import ProviderName
 from bench.plugins.engines.onnxruntime import options as ort_options
 from bench.plugins.engines.onnxruntime import providers as ort_providers
 from bench.plugins.engines.onnxruntime.providers import Provider
@@ -56,7 +57,9 @@ class OrtRuntime(Runtime):
             super().check_provider(provider)
 
     def packages(self, provider: str) -> tuple[str, ...]:
-        plugins = () if placed.split(provider)[0] == ort_providers.CPU.name else ort_providers.plugin_packages()
+        plugins = (
+            () if ProviderName.parse(provider).device == ort_providers.CPU.name else ort_providers.plugin_packages()
+        )
         return (*self.requires, *plugins)
 
     def environment(self, threads: int) -> dict[str, str]:
@@ -82,17 +85,17 @@ class OrtRuntime(Runtime):
         return profile.profile(artifact, chosen, threads=threads, feeds=feeds, num_runs=num_runs, named=options)
 
     def _provider(self, provider: str) -> tuple[Provider, tuple[str, ...]]:
-        name, options = placed.split(provider)
         if provider == ort_providers.CPU.name:
             return ort_providers.CPU, ()  # looking for other providers takes time, and opening is timed
-        return ort_providers.usable()[name], options
+        name = ProviderName.parse(provider)
+        return ort_providers.usable()[name.device], name.options
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         from bench.plugins.engines.onnxruntime import placement
         from bench.plugins.engines.onnxruntime import precision as ort_precision
 
         precision: str | None = ort_precision.multiplies_in(artifact)
-        provider, _ = placed.split(provider)
+        provider = ProviderName.parse(provider).device
         if provider != ort_providers.CPU.name and not ort_precision.is_plain(artifact):
             precision = None  # no other provider tells its precision, and it may be lower than the processor's
         try:
@@ -104,10 +107,10 @@ class OrtRuntime(Runtime):
 
     def code(self, *, provider: str, threads: int) -> str | None:
         # Other providers are found at run time, and may need a plugin registered.
-        name, options = placed.split(provider)
-        if name != ort_providers.CPU.name:
+        name = ProviderName.parse(provider)
+        if name.device != ort_providers.CPU.name:
             return None
-        return CODE.format(threads=threads, options=ort_options.code(options))
+        return CODE.format(threads=threads, options=ort_options.code(name.options))
 
     def model(self, artifact: Path) -> Path | bytes:
         """The model as it is handed to ONNX Runtime: the path of the file, or its content."""

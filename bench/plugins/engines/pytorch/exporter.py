@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from bench.api import UNKNOWN, Exporter, Info, Task, TensorSpec
 from bench.api.errors import ArtifactError, BenchError
-from bench.api.sized import is_step
+from bench.api.names import Role
 from bench.graphs.deferred import np, onnx, torch
 from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
 from bench.graphs.file.interface import check_interface
@@ -182,7 +182,7 @@ def dynamic_shapes(task: Task) -> tuple[Any, ...]:
     axes = dynamic_axes(task.inputs)
     dims = {name: torch.export.Dim(name) for named in axes.values() for name in named.values()}
     found = tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
-    return (found[0], found[1:]) if is_step(task.name) else found
+    return (found[0], found[1:]) if task.role is Role.DECODING_STEP else found
 
 
 def _clean(model: onnx.ModelProto, task: Task) -> None:
