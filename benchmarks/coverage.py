@@ -37,7 +37,7 @@ from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.questions import Aims
-from bench.pipeline import provenance
+from bench.pipeline import code_digests
 from bench.records.store import write_atomically
 
 ROOT = Path(__file__).parent.parent
@@ -217,7 +217,7 @@ def _sizes(trials: int, part: int) -> list[int]:
 
 def code(launches: int) -> str:
     """A digest of all that the rates of sweeps with so many launches depend on; races choose their launches."""
-    simulated = [provenance.code_digest(each) for each in (*ALWAYS, *([rounds.measure] if launches == RACE else []))]
+    simulated = [code_digests.of_function(each) for each in (*ALWAYS, *([rounds.measure] if launches == RACE else []))]
     functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
     world = (ROOT / "benchmarks" / "simulation.py").read_text(encoding="utf-8")
     here = [*functions, world, repr((SCENARIOS, WITHIN, REGRET, rounds.MAX_WORKERS))]

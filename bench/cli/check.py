@@ -12,25 +12,38 @@ from bench.cli import options, units
 REGRESSION = 1
 """Exit code when the new artifact is slower by more than the tolerance, or wrong."""
 
+Pinned = Annotated[Path, typer.Argument(help="A folder that `bench pick` saved, or a model.", show_default=False)]
+New = Annotated[
+    Path | None,
+    typer.Argument(help="Model file to check; of a folder, the same cell is made anew.", show_default=False),
+]
+Slower = Annotated[str, typer.Option(help="How much slower the new artifact may be, as a share.")]
+MaxMetricDrop = Annotated[
+    str,
+    typer.Option(
+        help="The most that may be lost of the metric: a share, or dB of a metric in dB; without a metric, the "
+        "largest share of error in the outputs."
+    ),
+]
+Version = Annotated[
+    str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
+]
+Runtime = Annotated[str | None, typer.Option(help="Runtime for model files; the usual one by default.")]
+Provider = Annotated[str | None, typer.Option(help="Provider of the runtime.")]
+Batch = Annotated[int, typer.Option(min=1, help="Samples in one inference.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of the runtime.")]
+Launches = Annotated[int, typer.Option(min=1, help="Most launches of each artifact.")]
+Budget = Annotated[str, typer.Option(help="Time after which no further launch is begun.")]
+Format = Annotated[Literal["line", "json"], typer.Option("--format", help="Format to print.")]
+
 
 def check(
-    pinned: Annotated[Path, typer.Argument(help="A folder that `bench pick` saved, or a model.", show_default=False)],
-    new: Annotated[
-        Path | None,
-        typer.Argument(help="Model file to check; of a folder, the same cell is made anew.", show_default=False),
-    ] = None,
+    pinned: Pinned,
+    new: New = None,
     *,
-    tolerance: Annotated[str, typer.Option(help="How much slower the new artifact may be, as a share.")] = "2%",
-    max_metric_drop: Annotated[
-        str,
-        typer.Option(
-            help="The most that may be lost of the metric: a share, or dB of a metric in dB; without a metric, the "
-            "largest share of error in the outputs."
-        ),
-    ] = options.MAX_METRIC_DROP,
-    versions: Annotated[
-        str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
-    ] = None,
+    tolerance: Slower = "2%",
+    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
+    versions: Version = None,
     yes: options.Yes = False,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
@@ -38,13 +51,13 @@ def check(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    runtime: Annotated[str | None, typer.Option(help="Runtime for model files; the usual one by default.")] = None,
-    provider: Annotated[str | None, typer.Option(help="Provider of the runtime.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Samples in one inference.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the runtime.")] = 1,
-    launches: Annotated[int, typer.Option(min=1, help="Most launches of each artifact.")] = 12,
-    budget: Annotated[str, typer.Option(help="Time after which no further launch is begun.")] = "2m",
-    format: Annotated[Literal["line", "json"], typer.Option("--format", help="Format to print.")] = "line",
+    runtime: Runtime = None,
+    provider: Provider = None,
+    batch: Batch = 1,
+    threads: Threads = 1,
+    launches: Launches = 12,
+    budget: Budget = "2m",
+    format: Format = "line",
 ) -> None:
     """Is the new artifact slower than the pinned one, or wrong? Both are measured now, side by side.
 

@@ -33,28 +33,18 @@ from bench.cli import list as list_command
 from bench.cli import run as run_command
 
 COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
-    "Decide": {"run": run_command.run, "best": best.best, "pick": pick.pick, "search": search.search},
-    "Look": {
+    "Measure": {"run": run_command.run, "load": load.load, "fleet": fleet.app},
+    "Decide": {"pick": pick.pick, "best": best.best, "search": search.search, "compare": compare.compare},
+    "Inspect": {
         "show": show.show,
-        "report": report.report,
-        "plot": plot.plot,
         "explain": explain.explain,
-        "roofline": roofline.roofline,
-    },
-    "Changes": {
-        "compare": compare.compare,
-        "check": check.check,
-        "bisect": bisect.bisect,
-        "export": export.export,
-    },
-    "Services and fleets": {"load": load.load, "fleet": fleet.app},
-    "Models and machine": {
         "profile": profile.profile,
         "graph": graph.app,
+        "roofline": roofline.roofline,
         "list": list_command.list_,
-        "doctor": doctor.doctor,
-        "clean": clean.clean,
     },
+    "Share": {"report": report.report, "plot": plot.plot, "export": export.export},
+    "Maintain": {"check": check.check, "bisect": bisect.bisect, "doctor": doctor.doctor, "clean": clean.clean},
 }
 """The commands by their names, under the headings of `bench --help` and in its order."""
 HELP = """bench run --model model.onnx, then bench pick model

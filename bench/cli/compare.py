@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.api.errors import InputError
 from bench.cli import options, units
 
 if TYPE_CHECKING:
@@ -20,17 +21,32 @@ WORSE = 1
 BUDGET = "5m"
 """Time for measuring two revisions, unless `--budget` is given."""
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="A and B: folders of results, cells, or with --model git revisions; then globs over cells. "
+        "With --with or --python globs alone.",
+        metavar="[A B] [GLOBS]...",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Compare different machines.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 1 when a cell is slower, or newly failed or broken; of versions, if failed."
+    ),
+]
+InWorkTree = Annotated[
+    Path | None,
+    typer.Option("--model", help="A model of your own in a git work tree, to measure at both revisions."),
+]
+Budget = Annotated[str, typer.Option(help="Time for measuring two revisions.")]
+Launches = Annotated[int, typer.Option(min=2, help="Most launches of a cell of a revision.")]
+
 
 def compare(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="A and B: folders of results, cells, or with --model git revisions; then globs over cells. "
-            "With --with or --python globs alone.",
-            metavar="[A B] [GLOBS]...",
-            show_default=False,
-        ),
-    ] = None,
+    names: Names = None,
     *,
     versions: options.With = None,
     python: options.Pythons = None,
@@ -38,31 +54,24 @@ def compare(
     format: options.Tables = "table",
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
-    force: Annotated[bool, typer.Option("--force", help="Compare different machines.")] = False,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Exit with 1 when a cell is slower, or newly failed or broken; of versions, if failed."
-        ),
-    ] = False,
-    model: Annotated[
-        Path | None, typer.Option(help="A model of your own in a git work tree, to measure at both revisions.")
-    ] = None,
+    force: Force = False,
+    strict: Strict = False,
+    model: InWorkTree = None,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
     judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    budget: Annotated[str, typer.Option(help="Time for measuring two revisions.")] = BUDGET,
-    launches: Annotated[int, typer.Option(min=2, help="Most launches of a cell of a revision.")] = 6,
+    budget: Budget = BUDGET,
+    launches: Launches = 6,
 ) -> None:
     """What changed from A to B: each cell's ratio with its interval, and verdicts corrected for how many there are.
 
     Two revisions of a model, and two versions of a package (--with A --with B), are measured now, side by side; results
     and cells were measured before.
     """
-    from bench.api.errors import InputError
+    from bench.decisions.compare import stored
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
     from bench.records.reading import told
@@ -71,47 +80,56 @@ def compare(
     given = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
     share = units.share(margin)
     goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
-    if versions or python:
+    of_versions = bool(versions or python)
+    if not of_versions and len(names or []) < 2:
+        raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
+    if of_versions:
         model = options.here(model, trust, may_be_large=yes) if model is not None else None
         asked = options.environments(versions, python)
-        if len(asked) > 2:
-            raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
         compared = _versions(names or [], model, given, asked, goal, may_be_large=yes)
-        options.write(report.render(compared, format=format), None)
-        if strict and (compared.has_worse or compared.has_failed):
-            raise typer.Exit(WORSE)
-        return
-    if len(names or []) < 2:
-        raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
-    before, after, *globs = names or []
-    if model is not None:
-        if str(model).startswith("hf:"):
-            raise InputError(
-                "revisions of git are compared in a work tree; `bench check hf:org/name@OLD hf:org/name@NEW` compares "
-                "two of the hub"
-            )
-        from bench.cli import progress
-        from bench.decisions import revisions
-        from bench.report.terminal import Console
-
-        with progress.observer(Console(stderr=True)) as watch:
-            compared = revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
+    elif model is not None:
+        compared = _revisions(names or [], model, given, goal)
     else:
-        from bench.decisions.compare import stored
-
+        before, after, *globs = names or []
         compared = stored(before, after, globs, results=results, margin=share, force=force)
     options.say_notes(filter(None, [told(compared.damages)]))
     options.write(report.render(compared, format=format), None)
-    if strict and compared.has_worse:
+    if strict and (compared.has_worse or (of_versions and compared.has_failed)):
         raise typer.Exit(WORSE)
+
+
+def _revisions(names: list[str], model: Path, given: Options, goal: Goal) -> Compared:
+    """Compare two git revisions of a model.
+
+    Args:
+        names: the revisions, and globs over cells.
+
+    Raises:
+        InputError: the model is one of the hub.
+    """
+    from bench.cli import progress
+    from bench.decisions import revisions
+    from bench.report.terminal import Console
+
+    if str(model).startswith("hf:"):
+        raise InputError(
+            "revisions of git are compared in a work tree; `bench check hf:org/name@OLD hf:org/name@NEW` compares two "
+            "of the hub"
+        )
+    before, after, *globs = names
+    with progress.observer(Console(stderr=True)) as watch:
+        return revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
 
 
 def _versions(
     globs: list[str], model: Path | None, given: Options, asked: list[Asked], goal: Goal, *, may_be_large: bool
 ) -> Compared:
-    """Compare two environments on the cells of a model, or on those that globs name."""
+    """Compare two environments on the cells of a model, or on those that globs name.
+
+    Raises:
+        InputError: there are not two environments, or no cells are named.
+    """
     from bench.api import loading
-    from bench.api.errors import InputError
     from bench.cli import progress
     from bench.decisions import versions
     from bench.measure.limits import Limits
@@ -119,6 +137,8 @@ def _versions(
     from bench.report.terminal import Console
     from bench.tasks import adopt
 
+    if len(asked) > 2:
+        raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
     if model is not None:
         adopted = adopt.adopt(model, given)
         options.say_notes(adopted.notes)

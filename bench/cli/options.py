@@ -74,6 +74,11 @@ Judged = Annotated[
 ]
 Trust = Annotated[bool, typer.Option("--trust", help="Let code that the model's file holds run.")]
 
+Timeout = Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")]
+Memory = Annotated[
+    str | None, typer.Option(help="Memory for each process, such as 4GiB; half of the machine's by default.")
+]
+
 Model = Annotated[
     Path, typer.Argument(help="An .onnx file, or a model of a format that `bench run` takes.", show_default=False)
 ]

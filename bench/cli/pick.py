@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bench.api.errors import InputError
 from bench.cli import options, units, waiting
+
+if TYPE_CHECKING:
+    from bench.decisions.answer import Answer
+    from bench.decisions.constraints import Constraints
+    from bench.records.folder import Results
 
 UNDECIDED = 1
 """Exit code where the outcome is none."""
@@ -20,52 +25,61 @@ REPEATED = (
 )
 """Options that a command which is advised repeats as they were given."""
 
+Globs = Annotated[
+    list[str],
+    typer.Argument(help="A task, or cells of one, as globs over their paths.", show_default=False, metavar="TASK"),
+]
+MaxMetricDrop = Annotated[
+    str,
+    typer.Option(
+        help="The most that may be lost of the metric, with 95 % confidence: a share, or dB of a metric in dB; any "
+        "for no limit."
+    ),
+]
+MaxSize = Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")]
+MaxMemory = Annotated[
+    str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
+]
+MaxLatency = Annotated[str | None, typer.Option(help="Largest median latency, such as 5ms.")]
+MaxTtft = Annotated[str | None, typer.Option(help="Of a decoder: largest median time to first token, such as 50ms.")]
+MinTokens = Annotated[
+    float | None, typer.Option(min=1e-6, help="Of a decoder: least rate of output tokens, such as 300.")
+]
+Batch = Annotated[int | None, typer.Option(help="Batch of the request; the one with most results by default.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads of the request; by default the fewest, unless more are faster.")
+]
+Everywhere = Annotated[
+    bool,
+    typer.Option(
+        "--everywhere", help="One deployment for all machines whose results are in the folder; saves nothing."
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what to ship, and save nothing.")]
+Target = Annotated[
+    Path | None, typer.Option(help="Folder to save it in; picks/TASK in the folder of the results by default.")
+]
+
 
 def pick(
     ctx: typer.Context,
-    globs: Annotated[
-        list[str],
-        typer.Argument(help="A task, or cells of one, as globs over their paths.", show_default=False, metavar="TASK"),
-    ],
+    globs: Globs,
     *,
-    max_metric_drop: Annotated[
-        str,
-        typer.Option(
-            help="The most that may be lost of the metric, with 95 % confidence: a share, or dB of a metric in dB; any "
-            "for no limit."
-        ),
-    ] = options.MAX_METRIC_DROP,
-    max_size: Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")] = None,
-    max_memory: Annotated[
-        str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
-    ] = None,
-    max_latency: Annotated[str | None, typer.Option(help="Largest median latency, such as 5ms.")] = None,
-    max_ttft: Annotated[
-        str | None, typer.Option(help="Of a decoder: largest median time to first token, such as 50ms.")
-    ] = None,
-    min_tokens_per_s: Annotated[
-        float | None, typer.Option(min=1e-6, help="Of a decoder: least rate of output tokens, such as 300.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Batch of the request; the one with most results by default.")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads of the request; by default the fewest, unless more are faster.")
-    ] = None,
+    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
+    max_size: MaxSize = None,
+    max_memory: MaxMemory = None,
+    max_latency: MaxLatency = None,
+    max_ttft: MaxTtft = None,
+    min_tokens_per_s: MinTokens = None,
+    batch: Batch = None,
+    threads: Threads = None,
     tolerance: options.Tolerance = "5%",
     margin: options.Margin = "2%",
     format: options.Plain = "table",
-    everywhere: Annotated[
-        bool,
-        typer.Option(
-            "--everywhere", help="One deployment for all machines whose results are in the folder; saves nothing."
-        ),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what to ship, and save nothing.")] = False,
+    everywhere: Everywhere = False,
+    dry_run: DryRun = False,
     results: options.Results = options.RESULTS,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to save it in; picks/TASK in the folder of the results by default.")
-    ] = None,
+    output: Target = None,
 ) -> None:
     """The deployment to ship under constraints: its artifact, how it was made and code that runs it.
 
@@ -73,12 +87,8 @@ def pick(
     be faster (keep). Otherwise it exits with 1 and says what would decide (none).
     """
     from bench.decisions import answer as answering
-    from bench.decisions import deployment, load, open_sizes, ports
     from bench.decisions.constraints import Constraints
-    from bench.measure.limits import Limits
     from bench.records.warnings import warnings
-    from bench.report import outcome, writing
-    from bench.report import pick as report
 
     constraints = Constraints(
         max_metric_loss=None if max_metric_drop == options.NO_LIMIT else units.allowed_loss(max_metric_drop),
@@ -88,51 +98,99 @@ def pick(
         max_ttft_ns=1e9 * units.seconds(max_ttft) if max_ttft else None,
         min_tokens_per_s=min_tokens_per_s,
     )
-    if everywhere and format == "json":
-        raise InputError("--everywhere prints a table alone", fix="leave out --format json")
     if everywhere:
-        from bench.decisions import everywhere as deciding_everywhere
-        from bench.report import everywhere as everywhere_report
-
-        every = options.read_all(results, margin=units.share(margin))
-        of_each = {name: one.chosen(globs) for name, one in every.items()}
-        of_each = deciding_everywhere.of_one_request(of_each, batch, threads)
-        options.write(everywhere_report.render(deciding_everywhere.choose(every, of_each, constraints)), None)
+        _print_everywhere(results, globs, batch, threads, constraints, units.share(margin), format)
         return
-    most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
     rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
     options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
-        found = answering.answer(stored.measurements, rows, constraints, tolerance=most)
-    choice, fields, saved = found.choice, outcome.fields(found), []
-    plan = load.plan_of(stored.records, choice.group.task)
-    record = stored.records[choice.shipped.cell] if choice.shipped else None
+        answer = answering.answer(stored.measurements, rows, constraints, tolerance=units.share(tolerance))
     if format == "table":
-        is_fixed = record is not None and open_sizes.freezes(record.cell)
-        sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
-        given = _given(ctx.command.params, ctx.params)
-        command = shlex.join(["bench", "pick", *globs, *given])
-        text = report.verdict(found, command, outcome.results_option(results), sizes)
-        options.write("".join([report.front(found), report.services(choice, plan), text]), None)
-    if choice.shipped is not None and record is not None and not dry_run:
-        target = output or results / "picks" / choice.shipped.task
-        limits = Limits.of(step_s=None, memory_bytes=None)
-        unit = choice.shipped.metric_loss_unit
-        asked = {option: limit for option, (_, limit) in constraints.limits(unit).items()}
-        request = {**deployment.with_units(asked, unit), "--tolerance": most}
-        served = None if plan is None else load.as_service(plan, record.cell)
-        with waiting.reporting("making the artifact again", options.say):
-            saved = deployment.save(
-                target, choice.shipped, record, request=request, limits=limits, service=served, outcome=fields
-            )
-        if format == "table":
-            options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
-            options.tell(f"  python {saved[-1]}   runs it on the held-out samples")
-    if format == "json":
-        options.write(writing.as_json({**fields, "saved": [str(path) for path in saved]}), None)
-    if choice.shipped is None:
+        command = shlex.join(["bench", "pick", *globs, *_given(ctx.command.params, ctx.params)])
+        options.write(_text(answer, stored, command, results), None)
+    saved: list[Path] = []
+    if answer.choice.shipped is not None and not dry_run:
+        target = output or results / "picks" / answer.choice.shipped.task
+        saved = _save(target, answer, stored, constraints, units.share(tolerance))
+    _print_saved(answer, saved, format)
+    if answer.choice.shipped is None:
         raise typer.Exit(UNDECIDED)
+
+
+def _print_everywhere(
+    results: Path,
+    globs: list[str],
+    batch: int | None,
+    threads: int | None,
+    constraints: Constraints,
+    margin: float,
+    format: str,
+) -> None:
+    """Print the one deployment for all machines.
+
+    Raises:
+        InputError: another format than a table is asked for, or there are no results.
+    """
+    from bench.decisions import everywhere as deciding
+    from bench.report import everywhere as report
+
+    if format == "json":
+        raise InputError("--everywhere prints a table alone", fix="leave out --format json")
+    every = options.read_all(results, margin=margin)
+    of_each = {name: stored.chosen(globs) for name, stored in every.items()}
+    of_each = deciding.of_one_request(of_each, batch, threads)
+    options.write(report.render(deciding.choose(every, of_each, constraints)), None)
+
+
+def _text(answer: Answer, stored: Results, command: str, results: Path) -> str:
+    """What is shipped and why, and what would decide where that is open, after a command that is repeated."""
+    from bench.decisions import deployment, load, open_sizes, ports
+    from bench.report import outcome
+    from bench.report import pick as report
+
+    choice = answer.choice
+    record = stored.records[choice.shipped.cell] if choice.shipped else None
+    is_fixed = record is not None and open_sizes.freezes(record.cell)
+    sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
+    services = report.services(choice, load.plan_of(stored.records, choice.group.task))
+    verdict = report.verdict(answer, command, outcome.results_option(results), sizes)
+    return "".join([report.front(answer), services, verdict])
+
+
+def _save(target: Path, answer: Answer, stored: Results, constraints: Constraints, tolerance: float) -> list[Path]:
+    """Save what is shipped; returns the files."""
+    from bench.decisions import deployment, load
+    from bench.measure.limits import Limits
+    from bench.report import outcome
+
+    shipped = answer.choice.shipped
+    assert shipped is not None
+    record = stored.records[shipped.cell]
+    plan = load.plan_of(stored.records, answer.choice.group.task)
+    unit = shipped.metric_loss_unit
+    limits = {option: limit for option, (_, limit) in constraints.limits(unit).items()}
+    with waiting.reporting("making the artifact again", options.say):
+        return deployment.save(
+            target,
+            shipped,
+            record,
+            request={**deployment.with_units(limits, unit), "--tolerance": tolerance},
+            limits=Limits.of(step_s=None, memory_bytes=None),
+            service=None if plan is None else load.as_service(plan, record.cell),
+            outcome=outcome.fields(answer),
+        )
+
+
+def _print_saved(answer: Answer, saved: list[Path], format: str) -> None:
+    """Print where a deployment was saved and how to run it, or the whole answer as JSON."""
+    from bench.report import outcome, writing
+
+    if format == "json":
+        options.write(writing.as_json({**outcome.fields(answer), "saved": [str(path) for path in saved]}), None)
+    elif saved:
+        options.tell("", f"saved in {saved[-1].parent}: {', '.join(path.name for path in saved)}")
+        options.tell(f"  python {saved[-1]}   runs it on the held-out samples")
 
 
 def _given(known: Iterable[Any], values: Mapping[str, Any]) -> list[str]:

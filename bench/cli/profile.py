@@ -12,47 +12,55 @@ from bench.api.errors import InputError
 from bench.cli import options
 
 if TYPE_CHECKING:
+    from bench.pipeline.graph_files import GraphFile
     from bench.report.views import View
+
+By = Annotated[
+    Literal["node", "tensor", "weight", "buffer", "generation"] | None,
+    typer.Option(
+        help="node: shapes and costs. tensor: all shapes. weight: zeros and statistics. buffer: activation memory. "
+        "generation: prefill and decode of a language model. By default generation of a transformers folder that "
+        "generates text, and else node.",
+        show_default=False,
+    ),
+]
+Format = Annotated[Literal["table", "json", "csv"], typer.Option(help="Format to print.")]
+Top = Annotated[int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")]
+Prompt = Annotated[
+    int | None, typer.Option(min=1, help="By generation: tokens of the prompt; 512 by default.", show_default=False)
+]
+New = Annotated[
+    int | None,
+    typer.Option(min=1, help="By generation: tokens that are generated; 128 by default.", show_default=False),
+]
+Batch = Annotated[
+    int | None, typer.Option(min=1, help="By generation: sequences at once; 1 by default.", show_default=False)
+]
+Stored = Annotated[
+    Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
+    typer.Option(help="By generation: how weights are stored; by default as config.json says.", show_default=False),
+]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="By generation: threads; by default one a core.", show_default=False)
+]
 
 
 def profile(
     model: options.Model,
     *,
-    by: Annotated[
-        Literal["node", "tensor", "weight", "buffer", "generation"] | None,
-        typer.Option(
-            help="node: shapes and costs. tensor: all shapes. weight: zeros and statistics. buffer: activation memory. "
-            "generation: prefill and decode of a language model. By default generation of a transformers folder that "
-            "generates text, and else node.",
-            show_default=False,
-        ),
-    ] = None,
+    by: By = None,
     shape: options.Shapes = None,
     dim: options.Dims = None,
     inputs: options.Inputs = None,
     observe: options.Observe = True,
     trust: options.Trust = False,
-    format: Annotated[Literal["table", "json", "csv"], typer.Option(help="Format to print.")] = "table",
-    top: Annotated[
-        int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")
-    ] = 20,
-    prompt: Annotated[
-        int | None, typer.Option(min=1, help="By generation: tokens of the prompt; 512 by default.", show_default=False)
-    ] = None,
-    new: Annotated[
-        int | None,
-        typer.Option(min=1, help="By generation: tokens that are generated; 128 by default.", show_default=False),
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(min=1, help="By generation: sequences at once; 1 by default.", show_default=False)
-    ] = None,
-    stored: Annotated[
-        Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
-        typer.Option(help="By generation: how weights are stored; by default as config.json says.", show_default=False),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="By generation: threads; by default one a core.", show_default=False)
-    ] = None,
+    format: Format = "table",
+    top: Top = 20,
+    prompt: Prompt = None,
+    new: New = None,
+    batch: Batch = None,
+    stored: Stored = None,
+    threads: Threads = None,
     output: options.Output = None,
 ) -> None:
     """Shapes, MACs, parameters, bytes, zeros and planned memory of a model, before it is run.
@@ -73,25 +81,35 @@ def profile(
             view = _generation(model, asked, threads)
         except InputError as error:
             raise InputError(f"{error}; --by node profiles its graph" if is_chosen else str(error)) from error
-        _write(view, format, output)
-        return
-    _refuse(of_generation, "about generation: they need --by generation, of a folder of transformers")
+    else:
+        _refuse(of_generation, "about generation: they need --by generation, of a folder of transformers")
+        file = options.graph_file(model, shape, dim, trust)
+        most = (top or None) if format == "table" else None
+        view = _graph(model.name, file, options.inputs_of(file, inputs, observe), by, most)
+    _write(view, format, output)
+
+
+def _graph(name: str, file: GraphFile, given: Mapping[str, Any], by: str | None, most: int | None) -> View:
+    """A view of an ONNX file.
+
+    Args:
+        name: the model's name.
+        file: the file.
+        given: sizes and inputs, as `options.inputs_of` gives them.
+        by: what the view lists; None for nodes.
+        most: most nodes or buffers to list, the most costly; None for all, in order.
+    """
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.pipeline.files import ask
     from bench.report import profile as report
 
-    file = options.graph_file(model, shape, dim, trust)
-    given = options.inputs_of(file, inputs, observe)
-    most = top if format == "table" else 0
     if by == "weight":
-        view = report.weights(model.name, ask("profile", requests.weights, file)["weights"])
-    elif by == "buffer":
-        view = report.memory({**ask("profile", requests.memory, file, **given), "name": model.name}, most or None)
-    else:
-        found = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": model.name})
-        view = report.tensors(found) if by == "tensor" else report.nodes(found, most or None)
-    _write(view, format, output)
+        return report.weights(name, ask("profile", requests.weights, file)["weights"])
+    if by == "buffer":
+        return report.memory({**ask("profile", requests.memory, file, **given), "name": name}, most)
+    costs = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": name})
+    return report.tensors(costs) if by == "tensor" else report.nodes(costs, most)
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:

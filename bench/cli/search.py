@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bench.api.errors import InputError
 from bench.cli import options, units
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench.api.loss_units import AllowedLoss
+    from bench.decisions.search.whole import Searched
+    from bench.measure.limits import Limits
 
 NOTHING_BETTER = 1
 """Exit code where nothing that was found is better than the fixed matrix."""
+
+MaxMetricDrop = Annotated[
+    str, typer.Option(help="The most that may be lost of the metric: a share, or dB of a metric in dB.")
+]
+Objective = Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")]
+Batch = Annotated[int, typer.Option(min=1, help="Batch of the request.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads of the request.")]
+Budget = Annotated[str, typer.Option(help="Time for the search, such as 20m; a step that has begun comes to its end.")]
+Target = Annotated[
+    Path | None, typer.Option(help="Folder to save the winner in, instead of one below picks/ of the results.")
+]
 
 
 def search(
@@ -24,21 +43,15 @@ def search(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    max_metric_drop: Annotated[
-        str, typer.Option(help="The most that may be lost of the metric: a share, or dB of a metric in dB.")
-    ] = options.MAX_METRIC_DROP,
-    objective: Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")] = "latency",
-    batch: Annotated[int, typer.Option(min=1, help="Batch of the request.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the request.")] = 1,
-    budget: Annotated[
-        str, typer.Option(help="Time for the search, such as 20m; a step that has begun comes to its end.")
-    ] = "20m",
-    timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
+    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
+    objective: Objective = "latency",
+    batch: Batch = 1,
+    threads: Threads = 1,
+    budget: Budget = "20m",
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
     results: options.Results = options.RESULTS,
-    output: Annotated[
-        Path | None, typer.Option(help="Folder to save the winner in, instead of one below picks/ of the results.")
-    ] = None,
+    output: Target = None,
 ) -> None:
     """Search for the deployment that is fastest, or smallest, and keeps the metric.
 
@@ -46,32 +59,50 @@ def search(
     confirmed beside the fixed matrix on held-out samples, which the search does not see. Exits with 1 where nothing
     beats the fixed matrix.
     """
-    from bench.api.errors import InputError
-    from bench.api.names import Role, TaskName
-    from bench.cli import progress
+    from bench.cli import own, progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
-    from bench.decisions import deployment
-    from bench.decisions.constraints import METRIC, Constraints
+    from bench.decisions.constraints import Constraints
     from bench.decisions.search import kept, whole
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
-    from bench.measure.limits import Limits
-    from bench.pipeline import sizing
     from bench.pipeline.sweep import Options
-    from bench.records.warnings import warnings
-    from bench.report import search as report
-    from bench.report.figures import search_plots
     from bench.report.terminal import Console
-    from bench.tasks import names
-    from bench.tasks.probe import BATCH
 
     ends_s = time.monotonic() + units.seconds(budget)
-    step_s = units.seconds(timeout) if timeout else None
-    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
+    limits = units.limits(timeout, memory)
     given = options.own_model(dataset, None, shape, trust, metric, is_named=model is not None)
     axes = axes_from(dim or ())
+    _check(task, model, axes, threads)
+    if model is not None:
+        task = own.adopted(options.here(model, trust), given, axes, limits, results)[0].name
+    assert task is not None
+    request = (task, batch, threads)
+    allowed = units.allowed_loss(max_metric_drop)
+    settings = Options(method=Method(limits=limits), max_metric_loss=allowed)
+    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
+    with progress.observer(Console(stderr=True)) as observer:
+        searched = whole.run(
+            request, Constraints(max_metric_loss=allowed), objective, ends_s, store, settings, observer, options.say
+        )
+    _print(searched, request, objective, max_metric_drop)
+    if searched.confirmed.winner is None or not searched.confirmed.is_searched:
+        raise typer.Exit(NOTHING_BETTER)
+    target = output or results / "picks" / kept.name_of(request, objective)
+    _save(searched, target, objective, allowed, limits)
+
+
+def _check(task: str | None, model: Path | None, axes: Mapping[str, Sequence[int]], threads: int) -> None:
+    """Refuse what is not one request that a search can answer.
+
+    Raises:
+        InputError: it is none; the message says why.
+    """
+    from bench.api.names import Role, TaskName
+    from bench.measure import machine
+    from bench.tasks.probe import BATCH
+
     if (model is None) == (task is None):
         both = ", not both" if model is not None else ""
         raise InputError(f"name a task, or a model of your own with --model{both}")
@@ -85,34 +116,35 @@ def search(
         raise InputError(f"--dim {several[0]}: a search is for one request; name one size, and the batch with --batch")
     if threads > machine.num_cores():
         raise InputError(f"--threads {threads} is more than the {machine.num_cores()} cores here")
-    if model is not None:
-        adopted, _ = sizing.adopted(options.here(model, trust), given, axes, limits, results=results)
-        if adopted.chosen is not None:
-            names.keep(results, adopted.chosen)
-        options.say_notes(adopted.notes)
-        task = adopted.name
-    assert task is not None
-    allowed = units.allowed_loss(max_metric_drop)
-    constraints = Constraints(max_metric_loss=allowed)
-    store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
-    settings = Options(method=Method(limits=limits), max_metric_loss=allowed)
-    with progress.observer(Console(stderr=True)) as observer:
-        request = (task, batch, threads)
-        searched = whole.run(request, constraints, objective, ends_s, store, settings, observer, options.say)
-    found, stored = searched.confirmed, searched.stored
+
+
+def _print(searched: Searched, request: tuple[str, int, int], objective: str, max_metric_drop: str) -> None:
+    """Print the tables of a search and the paths of its pictures."""
+    from bench.records.warnings import warnings
+    from bench.report import search as report
+    from bench.report.figures import search_plots
+
+    stored = searched.stored
     pictures = search_plots.draw(searched.outcomes, request, objective, stored.folder / "plots")
-    tables = [report.front_table(one.proposals, objective) for one in searched.outcomes]
-    options.write(report.render(found, tables), None)
+    tables = [report.front_table(outcome.proposals, objective) for outcome in searched.outcomes]
+    options.write(report.render(searched.confirmed, tables), None)
     options.say_notes([*warnings(stored.rows), *options.unnamed_limits(max_metric_drop, stored.rows)])
     options.tell(*map(str, pictures))
     if searched.is_cut:
         options.say("the time was up while there was more to try; the same command goes on where this one ended")
-    if found.winner is None or not found.is_searched:
-        raise typer.Exit(NOTHING_BETTER)
-    target = output or results / "picks" / kept.name_of(request, objective)
-    unit = found.winner.metric_loss_unit
-    asked = deployment.with_units({METRIC: allowed.of(unit)}, unit) | {"--objective": objective}
-    saved = deployment.save(target, found.winner, stored.records[found.winner.cell], request=asked, limits=limits)
+
+
+def _save(searched: Searched, target: Path, objective: str, allowed: AllowedLoss, limits: Limits) -> None:
+    """Save the winner as a deployment, and say where."""
+    from bench.decisions import deployment
+    from bench.decisions.constraints import METRIC
+
+    winner, fixed = searched.confirmed.winner, searched.confirmed.fixed
+    assert winner is not None
+    unit = winner.metric_loss_unit
+    request = deployment.with_units({METRIC: allowed.of(unit)}, unit) | {"--objective": objective}
+    record = searched.stored.records[winner.cell]
+    saved = deployment.save(target, winner, record, request=request, limits=limits)
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
-    if found.fixed is not None:
-        options.tell(f"  bench explain '{found.winner.cell}' --vs '{found.fixed.cell}'   shows where they differ")
+    if fixed is not None:
+        options.tell(f"  bench explain '{winner.cell}' --vs '{fixed.cell}'   shows where they differ")

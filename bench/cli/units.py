@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
 from bench.api.loss_units import DB, SHARE, AllowedLoss, Unit
+
+if TYPE_CHECKING:
+    from bench.measure.limits import Limits
 
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 DECIBELS = re.compile(r"(\d+(?:\.\d+)?)\s*dB", re.IGNORECASE)
@@ -23,6 +27,26 @@ def seconds(text: str) -> float:
     if found is None or found[2] not in SECONDS or float(found[1]) <= 0:
         raise InputError(f"not a duration: {text!r}; write 5ms, 90s, 10m or 1.5h")
     return float(found[1]) * SECONDS[found[2]]
+
+
+def seconds_of(text: str | None) -> float | None:
+    """The seconds of an option that may be left out; None where it is.
+
+    Raises:
+        InputError: see `seconds`.
+    """
+    return seconds(text) if text else None
+
+
+def limits(timeout: str | None, memory: str | None) -> Limits:
+    """The limits of workers, from the values of the options `--timeout` and `--memory`.
+
+    Raises:
+        InputError: a value is not a duration or a size.
+    """
+    from bench.measure.limits import Limits
+
+    return Limits.of(step_s=seconds_of(timeout), memory_bytes=size_bytes(memory) if memory else None)
 
 
 def size_bytes(text: str) -> int:

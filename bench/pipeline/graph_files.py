@@ -16,7 +16,7 @@ from bench.api.errors import BenchError, ChildError, InputError
 from bench.graphs.shapes import given
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
-from bench.pipeline import operations, prepare, provenance, sweeps
+from bench.pipeline import code_digests, operations, prepare, provenance, sweeps
 from bench.plugins import catalog, declared
 from bench.tasks import adopt, formats
 
@@ -98,7 +98,7 @@ def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ..
     if cell.source != TORCH:
         return ()
     request: dict[str, Any] = {"task": str(cell.task), "source": cell.source, "artifact": str(artifact.path)}
-    code = provenance.code_digest(operations.parameters_beside_source)
+    code = code_digests.of_function(operations.parameters_beside_source)
     key = cache.digest(["parameters", provenance.subject(catalog.task(cell.task)), artifact.sha256, code])
 
     def make(target: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _written(
         InputError: the graph cannot be written; the message says why.
     """
     sizes = {key: list(shape) for key, shape in shapes.items()}
-    code = provenance.code_digest(formats.module_of(name).write_graph)
+    code = code_digests.of_function(formats.module_of(name).write_graph)
     key = cache.digest(["graph", provenance.subject(task), sizes, code, provenance.versions(tuple(task.requires))])
 
     def make(target: Path) -> dict[str, Any]:

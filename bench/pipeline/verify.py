@@ -19,7 +19,18 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
-from bench.pipeline import begun, opening, operations, prepare, provenance, quality, remarks, rounding, sweeps
+from bench.pipeline import (
+    begun,
+    code_digests,
+    opening,
+    operations,
+    prepare,
+    provenance,
+    quality,
+    remarks,
+    rounding,
+    sweeps,
+)
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.run_split import beside, inspected
@@ -102,7 +113,7 @@ def _reference(cell: Cell, artifact: Artifact, limits: Limits) -> Reference:
             raise ArtifactError(f"reference {cell}: {judged.reason}")
         return {"cell": cell.path, "quality": msgspec.to_builtins(judged)}
 
-    code = [provenance.plugin_digest(runtime), provenance.judge_digest(cell)]
+    code = [code_digests.of_plugin(runtime), provenance.judge_digest(cell)]
     parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *subject]
     digest = cache.digest([provenance.SCHEMA, "reference", *parts])
     outputs, entry = cache.obtain(digest, "outputs.npz", make)

@@ -50,11 +50,11 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
 
 
 GROUPS = {
-    "Decide": ["run", "best", "pick", "search"],
-    "Look": ["show", "report", "plot", "explain", "roofline"],
-    "Changes": ["compare", "check", "bisect", "export"],
-    "Services and fleets": ["load", "fleet"],
-    "Models and machine": ["profile", "graph", "list", "doctor", "clean"],
+    "Measure": ["run", "load", "fleet"],
+    "Decide": ["pick", "best", "search", "compare"],
+    "Inspect": ["show", "explain", "profile", "graph", "roofline", "list"],
+    "Share": ["report", "plot", "export"],
+    "Maintain": ["check", "bisect", "doctor", "clean"],
 }
 
 

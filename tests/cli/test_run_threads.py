@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.cli import run
+from bench.cli import run_output
 from bench.decisions.threads import Scaling
 from bench.records.lines import ThreadLaunch
 from bench.records.rows import Row
@@ -28,7 +28,7 @@ def ended(rows: list[Row], monkeypatch: pytest.MonkeyPatch, *, timed: bool) -> b
     monkeypatch.setattr("bench.decisions.threads.sound", lambda *_: records)
     monkeypatch.setattr("bench.decisions.threads.scalings", lambda *_, **__: [])
     found: Any = types.SimpleNamespace(margin=0.02)
-    return run._tell_threads(found, rows, {})
+    return run_output.print_threads(found, rows, {})
 
 
 def test_cells_at_one_thread_have_nothing_to_compare_and_did_not_fail(
@@ -56,7 +56,7 @@ def test_the_last_lines_are_the_best_numbers_of_threads_and_the_next_command(
     monkeypatch.setattr("bench.decisions.threads.scalings", lambda *_, **__: [scaled])
     monkeypatch.setattr("bench.report.threads.render", lambda *_, **__: "the table\n")
     found: Any = types.SimpleNamespace(margin=0.02, rows=[])
-    assert run._tell_threads(found, [ROW], {}, late=["1 of 2 cells are not in the table"])
+    assert run_output.print_threads(found, [ROW], {}, late=["1 of 2 cells are not in the table"])
     assert capsys.readouterr().err.splitlines() == [
         "bench: 1 of 2 cells are not in the table",
         "bench: best: 2 threads for 1 cell",

@@ -23,7 +23,7 @@ from bench.api import Samples
 from bench.api.loading import load_module
 from bench.graphs.costs.profile import profile
 from bench.measure import stats
-from bench.pipeline import provenance
+from bench.pipeline import code_digests
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
@@ -137,7 +137,7 @@ def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts
             coverage.run(coverage.SCENARIOS[0], launches, trials=1, seed=(0, launches))
     finally:
         sys.setprofile(before)
-    reading = provenance._Reading(provenance._beside_figures())
+    reading = code_digests._Reading(code_digests._beside_figures())
     for function in coverage.ALWAYS:
         reading.digest(Path(inspect.getfile(function)), function.__name__)
     reached = {file for file, _ in reading._reached}

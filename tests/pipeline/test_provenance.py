@@ -17,7 +17,7 @@ import pytest
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.api.names import PluginName
-from bench.pipeline import operations, provenance, rounding
+from bench.pipeline import code_digests, operations, provenance, rounding
 from bench.plugins import catalog, tuning
 
 FILES = {
@@ -76,9 +76,9 @@ def digest(package: Path) -> Callable[[str, str, str], str]:
         text = FILES[name]
         assert old in text
         (package / name).write_text(text.replace(old, new))
-        provenance._parse.cache_clear()
-        provenance._digest.cache_clear()
-        found = provenance.plugin_digest(Plugin(name="plugin", path=package / "plugin.py"))
+        code_digests._parse.cache_clear()
+        code_digests._digest.cache_clear()
+        found = code_digests.of_plugin(Plugin(name="plugin", path=package / "plugin.py"))
         (package / name).write_text(text)
         return found
 
@@ -125,29 +125,29 @@ def test_a_change_beside_what_makes_the_figure_does_not_count(
 def test_the_digest_of_a_package_does_not_depend_on_where_it_lies(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = provenance.plugin_digest(Plugin(name="plugin", path=package / "plugin.py"))
+    before = code_digests.of_plugin(Plugin(name="plugin", path=package / "plugin.py"))
     moved = package.rename(tmp_path / "elsewhere").rename(tmp_path / "deeper")
     (tmp_path / "home").mkdir()
     moved = moved.rename(tmp_path / "home" / "bench")
     monkeypatch.setattr(loading, "PACKAGE", moved)
-    assert provenance.plugin_digest(Plugin(name="plugin", path=moved / "plugin.py")) == before
+    assert code_digests.of_plugin(Plugin(name="plugin", path=moved / "plugin.py")) == before
 
 
 def reached(digest: Callable[[], object]) -> set[str]:
     """Files of the package, by their paths in it, whose definitions count in a digest."""
-    readings: list[provenance._Reading] = []
+    readings: list[code_digests._Reading] = []
 
-    class Noted(provenance._Reading):
+    class Noted(code_digests._Reading):
         def digest(self, path: Path, name: str | None) -> str:
             readings.append(self)
             return super().digest(path, name)
 
-    for cached in (provenance._digest, provenance.task_digest):  # another test may have asked for the same
+    for cached in (code_digests._digest, provenance.task_digest):  # another test may have asked for the same
         cached.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provenance, "_Reading", Noted)
+        patch.setattr(code_digests, "_Reading", Noted)
         digest()
-    provenance._digest.cache_clear()
+    code_digests._digest.cache_clear()
     paths = {path for reading in readings for path, _ in reading._reached}
     return {path.relative_to(loading.PACKAGE).as_posix() for path in paths if path.is_relative_to(loading.PACKAGE)}
 
@@ -261,8 +261,8 @@ def test_figures_of_a_search_depend_on_the_code_that_chooses_its_samples(monkeyp
     kinds = [whole, tuning.tuning(whole), tuning.confirming(whole)]
     before = [provenance.task_digest(task) for task in kinds]
     assert len(set(before)) == 3
-    code_digest = provenance.code_digest
-    monkeypatch.setattr(provenance, "code_digest", lambda made: f"{code_digest(made)} changed")
+    of_function = code_digests.of_function
+    monkeypatch.setattr(code_digests, "of_function", lambda made: f"{of_function(made)} changed")
     provenance.task_digest.cache_clear()
     after = [provenance.task_digest(task) for task in kinds]
     provenance.task_digest.cache_clear()
@@ -272,15 +272,15 @@ def test_figures_of_a_search_depend_on_the_code_that_chooses_its_samples(monkeyp
 def test_digests_are_the_same_in_threads_that_interrupt_each_other() -> None:
     """Each collection of garbage hands over to another thread, also within the parser of CPython."""
     functions = [operations.facts, operations.explained, rounding.num_runs, tuning.tuning] * 2
-    alone = [provenance.code_digest(each) for each in functions]
-    provenance._digest.cache_clear()
-    provenance._parse.cache_clear()
+    alone = [code_digests.of_function(each) for each in functions]
+    code_digests._digest.cache_clear()
+    code_digests._parse.cache_clear()
     thresholds, hand_over = gc.get_threshold(), lambda *_: time.sleep(0)
     gc.callbacks.append(hand_over)
     gc.set_threshold(50)
     try:
         with ThreadPoolExecutor(len(functions)) as pool:
-            assert list(pool.map(provenance.code_digest, functions)) == alone
+            assert list(pool.map(code_digests.of_function, functions)) == alone
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(hand_over)

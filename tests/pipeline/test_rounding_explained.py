@@ -17,7 +17,7 @@ from bench.api.errors import ArtifactError
 from bench.api.loss_units import AllowedLoss
 from bench.decisions import check
 from bench.measure.limits import Limits
-from bench.pipeline import provenance, quality, rounding, verify
+from bench.pipeline import code_digests, provenance, quality, rounding, verify
 from bench.tasks.metrics import Rmse
 from support import records
 
@@ -120,9 +120,9 @@ def test_the_code_that_judges_rounding_is_part_of_a_judgement(name: str, monkeyp
 
 def change_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the digest of a function be that of other code."""
-    code_digest = provenance.code_digest
+    of_function = code_digests.of_function
     monkeypatch.setattr(
-        provenance, "code_digest", lambda made: f"{code_digest(made)}{' changed' * (made.__name__ == name)}"
+        code_digests, "of_function", lambda made: f"{of_function(made)}{' changed' * (made.__name__ == name)}"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.api import Plugin, errors, loading
 from bench.api.cell import Cell
 from bench.api.errors import InputError, PluginError
-from bench.pipeline import provenance
+from bench.pipeline import code_digests
 from bench.plugins import catalog
 from support import plugin_child
 
@@ -208,11 +208,11 @@ def test_a_runtime_of_one_thread_is_not_measured_at_two(plugin_folder: Path) -> 
     single = put(plugin_folder, "runtimes/single.py", text)
     cells = [Cell.from_path(f"toy/null/native/raw/single/cpu/b1t{threads}") for threads in (1, 2)]
     assert [catalog.skip_reason(cell) for cell in cells] == [None, None]
-    digest = provenance.plugin_digest(catalog.runtime("single"))
+    digest = code_digests.of_plugin(catalog.runtime("single"))
     single.write_text(f"{text}\n    def one_thread_only(self):\n        return True\n")
     catalog.forget()
     assert [catalog.skip_reason(cell) for cell in cells] == [None, "single: it runs on one thread only"]
-    assert provenance.plugin_digest(catalog.runtime("single")) == digest, "what was measured at one thread stays valid"
+    assert code_digests.of_plugin(catalog.runtime("single")) == digest, "what was measured at one thread stays valid"
 
 
 TASK = """

@@ -1,0 +1,135 @@
+"""What `bench run` prints: tables, and the last lines that say what to do next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.api.cell import Cell
+from bench.api.names import Role
+from bench.cli import options, waiting
+from bench.cli.show import print_table
+from bench.decisions import threads as thread_decisions
+from bench.decisions.answer import of_run
+from bench.decisions.generation import deployments
+from bench.decisions.sizes import families
+from bench.pipeline import replaced, sweeps
+from bench.pipeline.sweep import Options, Sweep
+from bench.records import folder, noise
+from bench.records.folder import Results
+from bench.records.reading import told
+from bench.records.rows import Row
+from bench.records.store import Store
+from bench.records.warnings import warnings
+from bench.report import generated, next_step, shared, threads, writing
+from bench.report import sizes as by_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """Prints what is stored of a run's cells.
+
+    Attributes:
+        cells: the cells.
+        sizes: of a model of one's own, the task's sizes by dimension.
+        folder: folder of the results.
+        settings: those of the sweep.
+        with_baselines: whether the baselines are shown, too, which nobody named: those of other versions.
+    """
+
+    cells: Sequence[Cell]
+    sizes: Mapping[str, int]
+    folder: Path
+    settings: Options
+    with_baselines: bool
+
+    def rows(self, store: Store) -> list[Row]:
+        """The rows of the cells, by the results of their tasks alone."""
+        tasks = {str(cell.task) for cell in self.cells}
+        return folder.stored(store, margin=self.settings.goal.aims.margin, tasks=tasks).of(self.cells)
+
+    def print(self, store: Store, ran: Sweep, *, strict: bool) -> bool:
+        """Print the tables; returns whether the run measured what was asked for.
+
+        All results of the machine are read, as `bench pick` does: what a run advises is what that command accepts.
+
+        Args:
+            store: the results of a kind of machine.
+            ran: the sweep that stored there.
+            strict: whether a row that failed, or whose outputs are broken, is not what was asked for.
+        """
+        with waiting.reporting("reading all results of this machine", options.say):
+            stored = folder.stored(store, margin=self.settings.goal.aims.margin)
+        options.say_notes(filter(None, [told(stored.damages)]))
+        shown = stored.of([ran.exports.replaced.get(cell, cell) for cell in self.cells])
+        if self.with_baselines:
+            shown = [*stored.of(stored.baselines_of(shown)), *shown]
+        late = [*replaced.told(ran.exports.replaced), *self._late(ran.left_out, shown)]
+        is_measured = (
+            print_threads(stored, shown, self.sizes, late)
+            if self.settings.across_threads
+            else self._print(stored, shown, late)
+        )
+        return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
+
+    def print_standing(self, shown: Sequence[Row]) -> None:
+        """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
+        timed = [row for row in shown if row.num_launches or row.same_as]
+        if not timed:
+            return
+        print_table(timed)
+        known = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"}
+        missing = len(self.cells) - len(known.union(row.cell for row in timed))
+        if missing > 0:
+            options.say(f"{missing} of {len(self.cells)} cells are not in this table: they were not timed yet")
+
+    def _print(self, stored: Results, shown: Sequence[Row], late: Sequence[str]) -> bool:
+        """Print the tables of a run, its notes and its last lines; returns whether a cell was measured."""
+        print_table(shown)
+        options.write(writing.paragraph([noise.said(stored.measurements, shown)], "table"), None)
+        decoders = deployments(stored, shown)
+        others = [row for row in shown if row.task_name.role is not Role.GENERATION]
+        options.write(by_size.render(families(stored.measurements, others), format="table"), None)
+        if decoders:
+            options.write(generated.render(decoders, format="table"), None)
+        options.write(shared.render(stored.measurements.places), None)
+        options.say_notes([*warnings(shown), *late])
+        answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]
+        advice = next_step.after(shown, sizes=self.sizes, results=self.folder, answers=answers, goal=self.settings.goal)
+        options.say(*advice)
+        return next_step.is_measured(shown)
+
+    def _late(self, left_out: Sequence[Cell], shown: Sequence[Row]) -> list[str]:
+        """What to say of cells for which there was no time, and which no earlier run timed."""
+        timed = {row.cell for row in shown if row.num_launches or row.same_as}
+        missing = [cell for cell in left_out if cell.path not in timed]
+        num_compiling = sum(map(sweeps.compiles, missing))
+        gains = "no time was left, and by earlier or published results none of them is likely to be the fastest"
+        reasons = {
+            f"{gains}; a longer --total adds them": len(missing) - num_compiling,
+            "each compiles for half a minute, and no time was left; a longer --total adds them": num_compiling,
+        }
+        total = len(self.cells)
+        return [f"{number} of {total} cells are not in the table: {why}" for why, number in reasons.items() if number]
+
+
+def print_threads(stored: Results, shown: Sequence[Row], sizes: Mapping[str, int], late: Sequence[str] = ()) -> bool:
+    """Print the table of numbers of threads, or why there is none, and what to do next.
+
+    Returns:
+        Whether a cell was timed at some number of threads, or no cell has several to compare.
+    """
+    records = thread_decisions.sound(stored, shown)
+    has_launches = any(row.cell in records and records[row.cell].thread_launches for row in shown)
+    if scaled := thread_decisions.scalings(records, margin=stored.margin):
+        own = [row for row in stored.rows if row.cell in records]
+        options.write(threads.render(scaled, own, format="table"), None)
+    else:
+        print_table(shown)
+    options.say_notes(late)
+    if scaled:
+        options.say(*next_step.of_threads(scaled))
+    else:
+        options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))
+    return bool(scaled) or has_launches or next_step.is_at_one_thread(shown)
