@@ -114,6 +114,7 @@ def _measure(
     """Run a sweep here or on a fleet; returns the store of each kind of machine, and its sweep."""
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
+    from bench.cli.run_output import print_standing
     from bench.cli.stopping import Stopped, Stopping
     from bench.measure import machine
     from bench.pipeline.sweep import Sweep
@@ -132,7 +133,7 @@ def _measure(
             sweep.run(output.cells)
     except Stopped:
         with stopping.last_words():
-            output.print_standing(rows())
+            print_standing(rows(), len(output.cells))
         raise
     return [(store, sweep)]
 

@@ -14,7 +14,7 @@ from bench.decisions import threads as thread_decisions
 from bench.decisions.answer import of_run
 from bench.decisions.generation import deployments
 from bench.decisions.sizes import families
-from bench.pipeline import replaced, sweeps
+from bench.pipeline import replaced, waves
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import folder, noise
 from bench.records.folder import Results
@@ -65,24 +65,13 @@ class Output:
         shown = stored.of([ran.exports.replaced.get(cell, cell) for cell in self.cells])
         if self.with_baselines:
             shown = [*stored.of(stored.baselines_of(shown)), *shown]
-        late = [*replaced.told(ran.exports.replaced), *self._late(ran.left_out, shown)]
+        late = [*replaced.told(ran.exports.replaced), *untimed(ran.left_out, shown, len(self.cells))]
         is_measured = (
             print_threads(stored, shown, self.sizes, late)
             if self.settings.across_threads
             else self._print(stored, shown, late)
         )
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
-
-    def print_standing(self, shown: Sequence[Row]) -> None:
-        """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
-        timed = [row for row in shown if row.num_launches or row.same_as]
-        if not timed:
-            return
-        print_table(timed)
-        known = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"}
-        missing = len(self.cells) - len(known.union(row.cell for row in timed))
-        if missing > 0:
-            options.say(f"{missing} of {len(self.cells)} cells are not in this table: they were not timed yet")
 
     def _print(self, stored: Results, shown: Sequence[Row], late: Sequence[str]) -> bool:
         """Print the tables of a run, its notes and its last lines; returns whether a cell was measured."""
@@ -100,18 +89,30 @@ class Output:
         options.say(*advice)
         return next_step.is_measured(shown)
 
-    def _late(self, left_out: Sequence[Cell], shown: Sequence[Row]) -> list[str]:
-        """What to say of cells for which there was no time, and which no earlier run timed."""
-        timed = {row.cell for row in shown if row.num_launches or row.same_as}
-        missing = [cell for cell in left_out if cell.path not in timed]
-        num_compiling = sum(map(sweeps.compiles, missing))
-        gains = "no time was left, and by earlier or published results none of them is likely to be the fastest"
-        reasons = {
-            f"{gains}; a longer --total adds them": len(missing) - num_compiling,
-            "each compiles for half a minute, and no time was left; a longer --total adds them": num_compiling,
-        }
-        total = len(self.cells)
-        return [f"{number} of {total} cells are not in the table: {why}" for why, number in reasons.items() if number]
+
+def print_standing(shown: Sequence[Row], total: int) -> None:
+    """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
+    timed = [row for row in shown if row.num_launches or row.same_as]
+    if not timed:
+        return
+    print_table(timed)
+    known = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"}
+    missing = total - len(known.union(row.cell for row in timed))
+    if missing > 0:
+        options.say(f"{missing} of {total} cells are not in this table: they were not timed yet")
+
+
+def untimed(left_out: Sequence[Cell], shown: Sequence[Row], total: int) -> list[str]:
+    """What to say of cells for which there was no time, and which no earlier run timed."""
+    timed = {row.cell for row in shown if row.num_launches or row.same_as}
+    missing = [cell for cell in left_out if cell.path not in timed]
+    num_compiling = sum(map(waves.compiles, missing))
+    gains = "no time was left, and by earlier or published results none of them is likely to be the fastest"
+    reasons = {
+        f"{gains}; a longer --total adds them": len(missing) - num_compiling,
+        "each compiles for half a minute, and no time was left; a longer --total adds them": num_compiling,
+    }
+    return [f"{number} of {total} cells are not in the table: {why}" for why, number in reasons.items() if number]
 
 
 def print_threads(stored: Results, shown: Sequence[Row], sizes: Mapping[str, int], late: Sequence[str] = ()) -> bool:

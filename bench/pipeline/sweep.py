@@ -21,7 +21,7 @@ from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
-from bench.pipeline import contenders, rounding, sweeps
+from bench.pipeline import contenders, rounding, sweeps, waves
 from bench.pipeline.expected import Expected
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
@@ -126,11 +126,11 @@ class Sweep:
         self._cells = set(cells)
         self._expected = Expected(self._store)
         is_whole = self._options.whole_split
-        waves = [sweeps.Wave(everything)] if is_whole else self._waves(everything, baselines)
+        chosen = [waves.Wave(everything)] if is_whole else self._waves(everything, baselines)
         verified: list[Verified] = []
         with self._store.locked(), self._place.held():
             num_begun = 0
-            for wave in waves:
+            for wave in chosen:
                 if not is_whole and self._is_too_late(wave):
                     self.left_out += [*wave.needed, *wave.spare]
                     continue
@@ -158,13 +158,13 @@ class Sweep:
             self._measure(groups)
             self._verify_contenders(groups, verified)  # a cell may have become the fastest since
 
-    def _waves(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[sweeps.Wave]:
+    def _waves(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[waves.Wave]:
         """The cells in the order in which they are measured; a plain export that cannot run here is no measure."""
         reasons = self._place.skip_reasons(cells)
         usable = {cell.path for cell, reason in zip(cells, reasons, strict=True) if reason is None}
         sources = (self._expected.own, self._expected.published, self._expected.of_other_tasks)
         known = [functools.partial(_of_usable, usable, source) for source in sources]
-        return sweeps.waves(cells, *known, baselines=baselines)
+        return waves.in_waves(cells, *known, baselines=baselines)
 
     def _begin(self, cells: Sequence[Cell], baselines: Sequence[Cell | None]) -> list[Verified]:
         """Prepare and verify cells, with a few samples unless the whole split is to run."""
@@ -184,9 +184,9 @@ class Sweep:
         waiting = _num_new(self._groups(verified, self._cells))
         return self._time_left.num_in_time(len(verified), waiting)
 
-    def _is_too_late(self, wave: sweeps.Wave) -> bool:
+    def _is_too_late(self, wave: waves.Wave) -> bool:
         """Whether there is no time to compile the cells of a wave, as where spare cells were left out before them."""
-        compiling_s = sweeps.compiling_s(wave.needed)
+        compiling_s = waves.compiling_s(wave.needed)
         return bool(compiling_s and self.left_out) or self._time_left.is_too_late(compiling_s)
 
     def _verify_contenders(self, groups: Sequence[Group], verified: Sequence[Verified]) -> list[Verified]:

@@ -7,9 +7,8 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import math
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,14 +29,6 @@ QUICK_TASK = "super_resolution"
 BATCHES = (1, 4, 16)
 PROMPTS = (256, 768)
 """Tokens of the prompts of the sweep `generation`."""
-SMALL = 60
-"""Cells that are measured in any order: a model has about as many in the sweep `full`."""
-COMPILING_S = 40.0
-"""Time of a core for a cell that compiles, of which half a minute is the compiler's."""
-LITTLE_GAIN = 0.95
-"""Expected latency over that of the fastest plain export, above which a cell is expected to gain little."""
-FAR = 1.5
-"""The same of a plain export, above which it is expected to be no candidate: processors rarely differ by as much."""
 NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
 
@@ -49,7 +40,7 @@ def quick() -> list[Cell]:
 
 def plain(task: str) -> list[Cell]:
     """A task's plain exports on their usual runtimes, and with all of ONNX Runtime's own optimizations, one thread."""
-    return [cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if _is_usual(cell)]
+    return [cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if is_usual(cell)]
 
 
 def full() -> list[Cell]:
@@ -64,28 +55,28 @@ def full() -> list[Cell]:
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
-        ranked = sorted(plain, key=_is_open, reverse=True)
+        ranked = sorted(plain, key=is_open, reverse=True)
         first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
-        cells += [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
-        usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if _is_usual(cell)]
+        cells += [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
+        usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if is_usual(cell)]
         if every_core > 1 and len(usual) > 1:
             cells += usual
         changed = cells_of((task,), variants=(*variants, *CHAINS))
-        cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
+        cells += [cell for cell in changed if is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells
 
 
 def scaling() -> list[Cell]:
     """Plain exports on their usual runtimes at several batches and numbers of threads: throughput beside latency."""
     threads = sorted({1, machine.num_cores()})
-    return [cell for cell in cells_of(_tasks(), variants=(RAW,), batches=BATCHES, threads=threads) if _is_usual(cell)]
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), batches=BATCHES, threads=threads) if is_usual(cell)]
 
 
 def threads() -> list[Cell]:
     """Plain exports on their usual runtimes at 1, 2, 4, ... threads up to all cores, each against itself at one."""
     cores = machine.num_cores()
     counts = sorted({cores, *(2**power for power in range(cores.bit_length()))})
-    return [cell for cell in cells_of(_tasks(), variants=(RAW,), threads=counts) if _is_usual(cell)]
+    return [cell for cell in cells_of(_tasks(), variants=(RAW,), threads=counts) if is_usual(cell)]
 
 
 def generation() -> list[Cell]:
@@ -105,8 +96,8 @@ def generating_cells(task: str) -> list[Cell]:
     plain = cells_of((str(request),), variants=(RAW,))
     first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(plain)}.values()
     changed = cells_of((str(request),), variants=variants)
-    cells = [cell for cell in plain if _is_usual(cell) or (cell.source, cell.exporter) in first]
-    cells += [cell for cell in changed if _is_usual(cell) and (cell.source, cell.exporter) in first]
+    cells = [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
+    cells += [cell for cell in changed if is_usual(cell) and (cell.source, cell.exporter) in first]
     return [
         dataclasses.replace(cell, task=request.at({PROMPT: prompt, NEW: new}))
         for prompt, new in stages_of(decoder.max_positions)
@@ -157,95 +148,12 @@ def _tasks() -> list[str]:
     return names
 
 
-def _is_open(cell: Cell) -> bool:
+def is_open(cell: Cell) -> bool:
     """Whether the cell's exporter accepts the model of the cell's task."""
     return declared.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
 
 
-@dataclasses.dataclass(frozen=True)
-class Wave:
-    """Cells that go through all stages of a sweep together.
-
-    Attributes:
-        needed: baselines, and cells that may be the fastest, as far as is known.
-        spare: cells that are expected to gain little over a plain export, and plain exports that are expected to be far
-            slower than another, the fastest first: where the time of a sweep does not suffice for all, these are left
-            out. They come before what compiles for long: each such cell takes the time of several.
-    """
-
-    needed: Sequence[Cell]
-    spare: Sequence[Cell] = ()
-
-    def __len__(self) -> int:
-        return len(self.needed) + len(self.spare)
-
-
-def waves(
-    cells: Iterable[Cell], *sources: Callable[[str], float], baselines: Collection[Cell | None] = ()
-) -> list[Wave]:
-    """Cells in the order in which a sweep measures them: those that a first table is about, most others, and the slow.
-
-    The first are each framework's own format and its first plain export to each other format, on their usual runtimes
-    at the fewest threads; of a few cells there is a table soon in any order. The slow compile models for long.
-
-    Args:
-        cells: all cells of a sweep.
-        sources: what is expected, the surest first: the ratio of a cell by its path, or 0 where nothing is known.
-            Ratios of two sources are not compared.
-        baselines: the cells with which others are compared, which are never spare.
-    """
-    cells = list(cells)
-    is_small = len(cells) <= SMALL
-    fewest = min((cell.threads for cell in cells), default=1)
-    plain = [cell for cell in cells if cell.threads == fewest and _is_plain(cell)]
-    ranked = sorted(plain, key=_is_open, reverse=True)
-    first = {(cell.task, cell.batch, cell.source, catalog.format_of(cell)): cell.exporter for cell in reversed(ranked)}
-
-    def is_first(cell: Cell) -> bool:
-        return cell in plain and first[cell.task, cell.batch, cell.source, catalog.format_of(cell)] == cell.exporter
-
-    def wave(cell: Cell) -> int:
-        return 2 if compiles(cell) else int(is_small or not is_first(cell))
-
-    groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
-    beside: dict[Cell, float] = {}
-    for source in () if is_small else reversed(sources):
-        beside |= _beside_plain(cells, source)
-    slow = {cell for cell, share in beside.items() if share > (FAR if _is_plain(cell) else LITTLE_GAIN)}
-    spare = sorted((cell for cell in groups[1] if cell in slow and cell not in baselines), key=beside.__getitem__)
-    ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
-    ordered[1] = Wave(ordered[1].needed, tuple(spare))
-    return [each for each in ordered if len(each)]
-
-
-def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
-    """The expected latency of cells over that of the fastest plain export on a usual runtime, of the same request.
-
-    Cells of which nothing is known are left out.
-    """
-    ratios = {cell: value for cell in cells if (value := ratio(cell.path)) > 0}
-    fastest: dict[tuple[str, int, int], float] = {}
-    for cell in filter(_is_plain, ratios):
-        fastest[cell.group] = min(ratios[cell], fastest.get(cell.group, math.inf))
-    return {cell: value / fastest[cell.group] for cell, value in ratios.items() if cell.group in fastest}
-
-
-def _is_plain(cell: Cell) -> bool:
-    """Whether a cell is a plain export on the usual runtime of its format."""
-    return not cell.chain and _is_usual(cell)
-
-
-def compiling_s(cells: Iterable[Cell]) -> float:
-    """The time that all cores together need, roughly, for the compilations of cells that compile for long."""
-    return COMPILING_S * sum(map(compiles, cells)) / machine.num_cores()
-
-
-def compiles(cell: Cell) -> bool:
-    """Whether a cell compiles its model for long."""
-    return catalog.exporter(cell.exporter).compiles or catalog.runtime(cell.runtime).compiles
-
-
-def _is_usual(cell: Cell) -> bool:
+def is_usual(cell: Cell) -> bool:
     """Whether the cell's runtime is the usual one for its format, with the runtime's first provider."""
     runtime = catalog.runtime(cell.runtime)
     return catalog.format_of(cell) in runtime.default_for and str(cell.provider) == runtime.providers()[0]
@@ -397,7 +305,7 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
     """The task's plain native cells in the order of its sources: the first cell that works is the baseline."""
     native = {"native": catalog.exporter("native")}
     cells = cells_of((task_name,), variants=(RAW,), batches=(batch,), threads=(threads,), exporters=native)
-    return [cell for cell in cells if _is_usual(cell)]
+    return [cell for cell in cells if is_usual(cell)]
 
 
 def in_place_of(baseline: Cell) -> list[Cell]:

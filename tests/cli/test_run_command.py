@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.cli import main, run
+from bench.cli import main, run, run_output
 from bench.measure import machine
 from bench.pipeline import sweep, sweeps
 from bench.tasks import adopt, names
@@ -128,7 +128,7 @@ def test_a_cell_that_was_timed_and_has_ended_is_counted_once(capsys: pytest.Capt
         searches.row(cell="b", num_launches=1, fidelity="broken"),
         searches.row(cell="c", status="skipped"),
     ]
-    run._tell_standing(shown, 5)
+    run_output.print_standing(shown, 5)
     assert "2 of 5 cells are not in this table" in capsys.readouterr().err
 
 
@@ -139,13 +139,13 @@ def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:
         for rest in ("torch_onnx/onnxsim/onnxruntime", "torch_onnx/ort-all/onnxruntime", "native/raw/torch_compile")
     )
     shown = [searches.row(cell=timed.path, num_launches=1), searches.row(cell=spare.path)]
-    assert run._late([spare, timed, compiling], shown, 20) == [
+    assert run_output.untimed([spare, timed, compiling], shown, 20) == [
         "1 of 20 cells are not in the table: no time was left, and by earlier or published results none of them is "
         "likely to be the fastest; a longer --total adds them",
         "1 of 20 cells are not in the table: each compiles for half a minute, and no time was left; a longer --total "
         "adds them",
     ]
-    assert run._late([timed], shown, 20) == []
+    assert run_output.untimed([timed], shown, 20) == []
 
 
 def test_the_last_line_says_how_the_run_ended_whatever_was_left_out(

@@ -16,6 +16,7 @@ from bench.pipeline import replaced, sweeps
 from bench.pipeline.flow import Prepared
 from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.waves import Wave
 from bench.records.lines import SCHEMA, Failure, Header
 from bench.records.store import Store
 from support.fake_blocks import Bench
@@ -80,8 +81,8 @@ def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Ran]
 
     def run(paths: Sequence[str], fails: Mapping[str, tuple[Any, str]], *, waves: bool = False) -> Ran:
         cells = [Cell.from_path(path) for path in paths]
-        chosen = [sweeps.Wave([cell]) for cell in cells[:2]] + [sweeps.Wave(cells[2:])]
-        monkeypatch.setattr(sweeps, "waves", lambda *_, baselines: chosen)
+        chosen = [Wave([cell]) for cell in cells[:2]] + [Wave(cells[2:])]
+        monkeypatch.setattr("bench.pipeline.waves.in_waves", lambda *_, baselines: chosen)
         place: Any = Place(bench, fails)
         store = Store(tmp_path / "results", "machine")
         sweep = Sweep(store, Options(goal=Goal(max_launches=2), whole_split=not waves), Told(), place)

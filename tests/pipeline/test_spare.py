@@ -12,7 +12,8 @@ import pytest
 from bench.measure import rounds
 from bench.measure.ledgers import Group
 from bench.pipeline import sweep as module
-from bench.pipeline import sweeps, time_left
+from bench.pipeline import time_left
+from bench.pipeline import waves as pipeline_waves
 from bench.pipeline.flow import Prepared
 from bench.records.lines import Quality
 from support.fake_place import FakePlace, sweeps_of
@@ -107,7 +108,9 @@ def test_what_compiles_for_long_is_left_out_where_spare_cells_were(
     swept: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, whole_s: float, left_out: str
 ) -> None:
     """Half of the whole time is kept for measuring at most, although the budget is as long as that."""
-    monkeypatch.setattr(sweeps, "compiling_s", lambda cells: 0.1 * sum(each.variant == "slow" for each in cells))
+    monkeypatch.setattr(
+        pipeline_waves, "compiling_s", lambda cells: 0.1 * sum(each.variant == "slow" for each in cells)
+    )
     clock.cell_s = 10.0
     waves = [["raw", "fast"], ["slow"]]
     swept(waves, spare="ab", spare_of=0, speeds=SPEEDS, ends_s=whole_s, budget_s=whole_s)

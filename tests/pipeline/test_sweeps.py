@@ -13,6 +13,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import machine
 from bench.pipeline import sweeps
+from bench.pipeline.waves import Wave, in_waves
 from bench.plugins import catalog
 
 BASELINE = "toy/null/native/raw/null/cpu/b1t1"
@@ -250,7 +251,7 @@ def test_threads_sweep_doubles_up_to_all_cores(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for_long() -> None:
     cells = list(full())
-    first, second, last = (wave.needed for wave in sweeps.waves(cells))
+    first, second, last = (wave.needed for wave in in_waves(cells))
     assert sorted(paths([*first, *second, *last])) == sorted(paths(cells))
     assert {str(cell.task) for cell in first} == {str(cell.task) for cell in cells}
     assert {(cell.variant, cell.threads) for cell in first} == {("raw", 1)}
@@ -280,7 +281,7 @@ def test_a_large_sweep_begins_with_first_exports_and_ends_with_what_compiles_for
 def test_cells_that_gain_little_over_the_fastest_plain_export_are_spare() -> None:
     """Of a request: half of crnn's fastest export is much, although crnn is slower beside its baseline than albert."""
     cells = list(full())
-    changed = [cell for cell in sweeps.waves(cells)[1].needed if cell.variant != "raw"]
+    changed = [cell for cell in in_waves(cells)[1].needed if cell.variant != "raw"]
     slow, equal, fast, unknown = [cell for cell in changed if str(cell.task) == "albert"][:4]
     fast_crnn = next(cell for cell in changed if str(cell.task) == "crnn")
     plain = {
@@ -289,29 +290,29 @@ def test_cells_that_gain_little_over_the_fastest_plain_export_are_spare() -> Non
         "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1": 0.8,
     }
     own = {slow.path: 1.0, equal.path: 0.24, fast.path: 0.2, fast_crnn.path: 0.4}
-    first, second, _ = sweeps.waves(cells, lambda path: (plain | own).get(path, 0.0))
+    first, second, _ = in_waves(cells, lambda path: (plain | own).get(path, 0.0))
     assert second.spare == (equal, slow)
     assert {fast, unknown, fast_crnn} <= set(second.needed)
-    assert sorted(paths([*second.needed, *second.spare])) == sorted(paths(sweeps.waves(cells)[1].needed))
-    assert first == sweeps.waves(cells)[0]
+    assert sorted(paths([*second.needed, *second.spare])) == sorted(paths(in_waves(cells)[1].needed))
+    assert first == in_waves(cells)[0]
 
 
 def test_ratios_of_two_machines_are_not_compared() -> None:
     """Its plain exports run here twice as fast beside the baseline as there; of the others nothing is known here."""
     cells = list(full())
-    fast = next(cell for cell in sweeps.waves(cells)[1].needed if str(cell.task) == "albert" and cell.variant != "raw")
+    fast = next(cell for cell in in_waves(cells)[1].needed if str(cell.task) == "albert" and cell.variant != "raw")
     plain = "albert/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
     here, there = {plain: 0.2}, {plain: 0.4, fast.path: 0.3}
     sources = (lambda path: here.get(path, 0.0)), (lambda path: there.get(path, 0.0))
-    assert fast in sweeps.waves(cells, *sources)[1].needed
+    assert fast in in_waves(cells, *sources)[1].needed
     here[fast.path] = 0.25
-    assert sweeps.waves(cells, *sources)[1].spare == (fast,)
+    assert in_waves(cells, *sources)[1].spare == (fast,)
 
 
 def test_plain_exports_that_are_as_fast_as_others_are_never_spare() -> None:
     """At two threads they are all that there is, and the baseline is one of them."""
     cells = list(full())
-    spare = [cell for wave in sweeps.waves(cells, lambda path: 1.0) for cell in wave.spare]
+    spare = [cell for wave in in_waves(cells, lambda path: 1.0) for cell in wave.spare]
     assert spare
     assert not [cell for cell in spare if cell.threads > 1]
     assert not [
@@ -329,7 +330,7 @@ def test_a_plain_export_that_is_far_slower_than_another_is_spare_but_for_the_bas
     near = "albert/tf/tf2onnx/raw/onnxruntime/cpu/b1t3"
     ratios = {fast: 0.4, near: 0.56, baseline: 1.0, slow: 0.9}
     spare = {
-        number: [each.path for each in sweeps.waves(cells, lambda path: ratios.get(path, 0.0), baselines=kept)[1].spare]
+        number: [each.path for each in in_waves(cells, lambda path: ratios.get(path, 0.0), baselines=kept)[1].spare]
         for number, kept in enumerate([(), (Cell.from_path(baseline), None)])
     }
     assert spare == {0: [slow, baseline], 1: [slow]}
@@ -337,4 +338,4 @@ def test_a_plain_export_that_is_far_slower_than_another_is_spare_but_for_the_bas
 
 def test_a_few_cells_are_one_wave() -> None:
     cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
-    assert sweeps.waves(cells, lambda path: 1.0) == [sweeps.Wave(cells)]
+    assert in_waves(cells, lambda path: 1.0) == [Wave(cells)]

@@ -18,8 +18,9 @@ from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.measure import blocks, rounds
 from bench.measure.goal import Goal
-from bench.pipeline import contenders, sweeps
+from bench.pipeline import contenders
 from bench.pipeline import sweep as module
+from bench.pipeline import waves as pipeline_waves
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import metric_loss
@@ -58,7 +59,9 @@ def test_what_compiles_for_long_is_left_out_where_no_time_is_left(
     swept: Any, monkeypatch: pytest.MonkeyPatch, ends_in_s: float | None, is_left_out: bool
 ) -> None:
     """Of 600 s measuring gets 200 at least, and the compilation takes 40."""
-    monkeypatch.setattr(sweeps, "compiling_s", lambda cells: 40.0 * sum(each.variant == "slow" for each in cells))
+    monkeypatch.setattr(
+        pipeline_waves, "compiling_s", lambda cells: 40.0 * sum(each.variant == "slow" for each in cells)
+    )
     ends_s = None if ends_in_s is None else time.monotonic() + ends_in_s
     steps = swept([["raw", "fast"], ["slow"]], speeds=SPEEDS, ends_s=ends_s, budget_s=600.0)
     assert (("prepare", "slow") not in steps) == is_left_out

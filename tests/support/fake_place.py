@@ -24,6 +24,7 @@ from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.waves import Wave
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.metric_loss import Lost
 from bench.records.store import Store
@@ -172,9 +173,9 @@ def sweeps_of(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Any:
     ) -> list[tuple[str, ...]]:
         bench.speeds = {variant: [ns] for variant, ns in speeds.items()}
         order = [*itertools.chain.from_iterable(waves), *spare]
-        chosen = [sweeps.Wave([cell(name) for name in wave]) for wave in waves]
+        chosen = [Wave([cell(name) for name in wave]) for wave in waves]
         chosen[spare_of] = dataclasses.replace(chosen[spare_of], spare=[cell(name) for name in spare])
-        monkeypatch.setattr(sweeps, "waves", lambda cells, *sources, baselines: chosen)
+        monkeypatch.setattr("bench.pipeline.waves.in_waves", lambda cells, *sources, baselines: chosen)
         monkeypatch.setattr(sweeps, "baselines", lambda *_: [cell("raw")])
         place: Any = FakePlace(bench, losses or {}, sizes or {}, ends or {}, graphs or {})
         options = Options(goal=Goal(**({"max_launches": 3} | goal)), whole_split=whole_split, ends_s=ends_s)
