@@ -62,7 +62,7 @@ def beside_signal(judged: Quality, task: Task) -> Quality:
     not tell the error from the limit.
     """
     lost, is_by_metric = judged.metric_loss, (judged.reason or "").startswith(f"{task.metric_name} is worse than")
-    is_of_distance = type(task).metric_loss is FidelityTask.metric_loss
+    is_of_distance = getattr(task.metric_loss, "__func__", None) is FidelityTask.metric_loss
     if not (is_by_metric and is_of_distance and lost and all("float" in spec.dtype for spec in task.outputs)):
         return judged
     allowed = task.metric_loss(SAME_DB - task.max_metric_loss, SAME_DB)

@@ -10,13 +10,14 @@ Shapes: N samples, P tokens of a prompt, F scored tokens after it, V vocabulary,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
 from bench.api.names import NEW, PROMPT, USUAL_NEW, USUAL_PROMPT, Role, TaskName
 from bench.graphs.deferred import np
+from bench.plugins.view import View
 
 NUM_SAMPLES = 64
 """Texts at most: with half of them the best of 25 deployments is not shown to lose at most 1 % of the metric."""
@@ -28,11 +29,12 @@ STEP_TOKENS, STEP_DEPTH = 5, 7
 """Of the passes that exporters trace: numbers that no size of a model equals by chance."""
 
 
-class Generating(Task):
-    """What a task that generates does in its own way; the class of the decoder's task comes after it."""
+class Generating(View):
+    """A task that generates text with a decoder."""
 
     request: Request
     batched = False
+    metric: Any = Task.metric
 
     def samples(self, split: str) -> Samples:
         """The first texts of a split: int64 (N, 1, P + F) ids, of which the first P are a prompt.
@@ -40,7 +42,7 @@ class Generating(Task):
         The targets are those of the decoder's task for the last F tokens.
         """
         asked = self.request
-        found = self.texts(split, asked.num_prompt + asked.num_scored)
+        found = self.of.texts(split, asked.num_prompt + asked.num_scored)
         ids = found.inputs[IDS][:NUM_SAMPLES, None, :]
         # What follows an id stands at its place among the targets.
         rows = slice(asked.num_prompt - 1, asked.num_prompt - 1 + asked.num_scored)
@@ -56,15 +58,15 @@ class Generating(Task):
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
         """That of the decoder's task for the scored tokens."""
-        return float(super().loss(_scored(outputs, targets), targets))  # type: ignore[safe-super]  # that of the decoder
+        return self.of.loss(_scored(outputs, targets), targets)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
         """Those of the decoder's task for the scored tokens."""
-        return dict(super().metrics(_scored(outputs, targets), targets))  # type: ignore[safe-super]
+        return self.of.metrics(_scored(outputs, targets), targets)
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
         """Those of the decoder's task for the scored tokens."""
-        return super().points(_scored(outputs, targets), targets)
+        return self.of.points(_scored(outputs, targets), targets)
 
 
 def _scored(outputs: Arrays, targets: Sequence[Any]) -> Arrays:
@@ -75,13 +77,15 @@ def _scored(outputs: Arrays, targets: Sequence[Any]) -> Arrays:
     return {name: outputs[LOGPROBS]}
 
 
-class Stepping(Task):
-    """What one pass of a decoder does in its own way; the class of the decoder's task comes after it."""
+class Stepping(View):
+    """One pass of a decoder."""
 
+    inputs: tuple[TensorSpec, ...]
     batched = False
 
     def build(self, source: str, weights: Any) -> Any:
-        return self.build_step(source, weights)
+        """The pass in one framework."""
+        return self.of.build_step(source, weights)
 
     def samples(self, split: str) -> Samples:
         """Two passes to trace with, whose ids and caches are made up: texts would be tokens of a whole data set."""
@@ -91,7 +95,7 @@ class Stepping(Task):
             for spec in self.inputs[1:]
         }
         caches = {name: generator.standard_normal((NUM_PASSES, *shape), np.float32) for name, shape in shapes.items()}
-        ids = generator.integers(_decoder(self).vocabulary, size=(NUM_PASSES, 1, STEP_TOKENS))
+        ids = generator.integers(_decoder(self.of).vocabulary, size=(NUM_PASSES, 1, STEP_TOKENS))
         return Samples(inputs={IDS: ids, **caches}, targets=None)
 
 
@@ -149,18 +153,18 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
         num_scored=min(NUM_SCORED, room),
         num_greedy=min(NUM_GREEDY, room),
     )
-    members = {
-        "request": request,
-        "inputs": (TensorSpec(name=IDS, dtype="int64", shape=(1, prompt + request.num_scored)),),
-        "outputs": (
+    view = Generating(
+        task,
+        name,
+        request=request,
+        inputs=(TensorSpec(name=IDS, dtype="int64", shape=(1, prompt + request.num_scored)),),
+        outputs=(
             TensorSpec(name=LOGPROBS, dtype="float32", shape=(request.num_scored, decoder.vocabulary)),
             TensorSpec(name=TOKENS, dtype="int64", shape=(request.num_greedy,)),
             TensorSpec(name=MARGINS, dtype="float32", shape=(request.num_greedy,)),
         ),
-    }
-    kind = type(f"Generating{type(task).__name__}", (Generating, type(task)), members)
-    made: Task = kind(name=str(name), path=task.path)
-    return made
+    )
+    return cast(Task, view)
 
 
 def step(task: Task) -> Task:
@@ -170,10 +174,8 @@ def step(task: Task) -> Task:
         InputError: the task is no decoder.
     """
     decoder = _decoder(task)
-    members = {"inputs": decoder.inputs, "outputs": decoder.outputs}
-    kind = type(f"Stepping{type(task).__name__}", (Stepping, type(task)), members)
-    made: Task = kind(name=str(TaskName(task.name, Role.DECODING_STEP)), path=task.path)
-    return made
+    name = TaskName(task.name, Role.DECODING_STEP)
+    return cast(Task, Stepping(task, name, inputs=decoder.inputs, outputs=decoder.outputs))
 
 
 def _decoder(task: Task) -> Decoder:

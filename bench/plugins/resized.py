@@ -6,40 +6,24 @@ What the task's metric says is true of samples as they are, so a task at other s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import cast
 
 from bench.api import Samples, Task, lengths
 from bench.api.arrays import repeated
 from bench.api.errors import InputError
-from bench.api.fidelity import FidelityTask
 from bench.api.names import TaskName, spelled
 from bench.graphs.shapes.chosen import choose
 from bench.graphs.shapes.stated import Stated, stated
+from bench.plugins.view import ByFidelity
 
 NUM_SAMPLES = 16
 """Samples of the split `test` that are kept: fidelity needs few."""
 
 
-class ByFidelity(Task):
-    """What a task that is judged by fidelity does in its own way; the class of the task itself comes after it."""
-
-    metric_name = FidelityTask.metric_name
-    higher_is_better = FidelityTask.higher_is_better
-    is_error_rate = FidelityTask.is_error_rate
-    max_metric_loss = FidelityTask.max_metric_loss
-    judges_other_shapes = FidelityTask.judges_other_shapes
-    loss: Any = FidelityTask.loss
-    metrics: Any = FidelityTask.metrics
-    points: Any = FidelityTask.points
-    metric_loss_unit = FidelityTask.metric_loss_unit
-    metric_loss: Any = FidelityTask.metric_loss
-
-
 class Resized(ByFidelity):
-    """What a task at other sizes does in its own way; the class of the task itself comes after it."""
+    """A task at other sizes: `at`, those of dynamic dimensions by name."""
 
-    at: ClassVar[Mapping[str, int]]
-    """Sizes of dynamic dimensions, by name."""
+    at: Mapping[str, int]
 
     def samples(self, split: str) -> Samples:
         """The task's samples (of `test` the first), cut or repeated along the dimensions with another size.
@@ -47,7 +31,7 @@ class Resized(ByFidelity):
         Lengths of what has another size are cut, too; an input of that name beside others stays as it is.
         """
         number = NUM_SAMPLES if split == "test" else None
-        samples = super().samples(split)  # type: ignore[safe-super]  # the class of the task comes next
+        samples = self.of.samples(split)
         more = {dim: size + 1 for dim, size in self.at.items()}
         most, beyond = lengths.domains(self.inputs, self.at), lengths.domains(self.inputs, more)
         cut = {name: largest for name, (_, largest) in most.items() if beyond[name][1] > largest}
@@ -80,9 +64,7 @@ def resized(task: Task, sizes: Mapping[str, int]) -> Task:
             raise InputError(f"{task.name} has no dimension {dim!r} of any size; its dimensions of any size: {listed}")
     asked = {dims[spelled(dim)]: size for dim, size in sizes.items()}
     at = {**asked, **_following(task, known, asked)}
-    kind = type(f"Resized{type(task).__name__}", (Resized, type(task)), {"at": at})
-    made: Task = kind(name=str(TaskName.parse(task.name).at(asked)), path=task.path)
-    return made
+    return cast(Task, Resized(task, TaskName.parse(task.name).at(asked), at=at))
 
 
 def _following(task: Task, known: Stated, asked: Mapping[str, int]) -> dict[str, int]:

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, cast
 
 from bench.api import Arrays, Samples, Task, ragged
 from bench.api.fidelity import FidelityTask
 from bench.api.loss_units import DB, SHARE, Unit
 from bench.api.names import Role, TaskName
 from bench.plugins.engines.calibration import num_calibration
-from bench.plugins.resized import ByFidelity
+from bench.plugins.view import ByFidelity, View
 
 LOST: Mapping[Unit, str] = {SHARE: "metric_loss", DB: "metric_loss_db"}
 """Name, among the metrics of such a task, of what outputs lose of the task's own metric, by its unit."""
 
 
 class Tuning(ByFidelity):
-    """What such a task does in its own way; the class of the task itself comes after it."""
-
-    of: ClassVar[Task]
-    """The task itself."""
+    """A task that is judged by training samples which calibrate nothing."""
 
     def samples(self, split: str) -> Samples:
         """Of the task's training samples, those that calibrate as `train`, and the others as `test`."""
@@ -61,26 +58,20 @@ class Tuning(ByFidelity):
         )
 
 
-class Confirming(Task):
-    """What a task does in its own way that has all held-out samples as its test split."""
+class Confirming(View):
+    """A task whose test split has all held-out samples."""
 
     def samples(self, split: str) -> Samples:
         """The task's training samples, or all held-out samples as `test`."""
-        more = self.confirmation() if split == "test" else None
-        return super().samples(split) if more is None else more  # type: ignore[safe-super]
+        more = self.of.confirmation() if split == "test" else None
+        return self.of.samples(split) if more is None else more
 
 
 def tuning(task: Task) -> Task:
     """The task that judges proposals for a task."""
-    return _made(Tuning, Role.TUNING, task)
+    return cast(Task, Tuning(task, TaskName(task.name, Role.TUNING)))
 
 
 def confirming(task: Task) -> Task:
     """The task that judges by all held-out samples of a task."""
-    return _made(Confirming, Role.CONFIRMATION, task)
-
-
-def _made(way: type[Task], role: Role, task: Task) -> Task:
-    kind = type(f"{way.__name__}{type(task).__name__}", (way, type(task)), {"of": task})
-    made: Task = kind(name=str(TaskName(task.name, role)), path=task.path)
-    return made
+    return cast(Task, Confirming(task, TaskName(task.name, Role.CONFIRMATION)))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.api import TensorSpec
 from bench.api.fidelity import FidelityTask
+from bench.api.names import TaskName
 from bench.pipeline import remarks
 from bench.pipeline.quality import BROKEN
-from bench.plugins.resized import ByFidelity
+from bench.plugins.view import ByFidelity
 from support import records
 
 FLOATS = TensorSpec(name="y", dtype="float32", shape=("batch", 3))
@@ -23,9 +26,8 @@ class Distance(FidelityTask):
     build = samples = None  # type: ignore[assignment]
 
 
-class AtOtherSizes(ByFidelity):
-    outputs = (FLOATS,)
-    build = samples = None  # type: ignore[assignment]
+def at_other_sizes(name: str, path: Path) -> ByFidelity:
+    return ByFidelity(Labelled(name=name, path=path), TaskName(name))
 
 
 class Classes(Distance):
@@ -46,8 +48,8 @@ class Labelled(Distance):
         (-120.0, "1,000,000 times as large as the signal"),
     ],
 )
-@pytest.mark.parametrize("kind", [Distance, AtOtherSizes])
-def test_an_error_is_told_beside_the_signal(kind: type, snr_db: float, error: str) -> None:
+@pytest.mark.parametrize("kind", [Distance, at_other_sizes])
+def test_an_error_is_told_beside_the_signal(kind: Callable[..., Any], snr_db: float, error: str) -> None:
     task = kind(name="mine", path=Path("task.py"))
     broken = records.quality(fidelity=BROKEN, reason=IN_DB, metric_loss=task.metric_loss(snr_db, 120.0))
     said = remarks.beside_signal(broken, task)
