@@ -15,9 +15,9 @@ import sys
 
 import numpy as np
 
-from bench.measure.load import highest
-from bench.measure.load.launch import P90, P99, PERCENTILES
-from bench.measure.load.paired import SLICE_REQUESTS, Arrivals, Bound
+from bench.features.load import highest
+from bench.features.load.lines import P90, P99, PERCENTILES
+from bench.features.load.paired import SLICE_REQUESTS, Arrivals, Bound
 
 SERVICE_NS = 1e6
 HOURS = 300_000

@@ -33,15 +33,15 @@ import numpy as np
 import scipy.stats
 
 from bench.api.cell import Cell
-from bench.decisions import load as decisions
+from bench.features.load import loadgen, paired
+from bench.features.load import turns as decisions
+from bench.features.load.lines import P50, P99
+from bench.features.load.paired import Arrivals, Member
+from bench.features.load.scenarios import Demand
+from bench.features.load.served import Served
+from bench.features.load.service import Bounds, Driver, Service, Setup
 from bench.measure.block import Subject
 from bench.measure.limits import Limits
-from bench.measure.load import loadgen, paired
-from bench.measure.load.launch import P50, P99
-from bench.measure.load.paired import Arrivals, Member
-from bench.measure.load.scenarios import Demand
-from bench.measure.load.served import Served
-from bench.measure.load.service import Bounds, Driver, Service, Setup
 from bench.pipeline import opening, verify
 from bench.pipeline.flow import Verified
 from bench.records.lines import Header

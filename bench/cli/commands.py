@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from bench.api import features
 from bench.cli import (
     best,
     bisect,
@@ -19,7 +20,6 @@ from bench.cli import (
     export,
     fleet,
     graph,
-    load,
     options,
     pick,
     plot,
@@ -32,8 +32,8 @@ from bench.cli import (
 from bench.cli import list as list_command
 from bench.cli import run as run_command
 
-COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
-    "Measure": {"run": run_command.run, "load": load.load, "fleet": fleet.app},
+OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+    "Measure": {"run": run_command.run, "fleet": fleet.app},
     "Decide": {"pick": pick.pick, "best": best.best, "search": search.search, "compare": compare.compare},
     "Inspect": {
         "show": show.show,
@@ -46,7 +46,19 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Share": {"report": report.report, "plot": plot.plot, "export": export.export},
     "Maintain": {"check": check.check, "bisect": bisect.bisect, "doctor": doctor.doctor, "clean": clean.clean},
 }
-"""The commands by their names, under the headings of `bench --help` and in its order."""
+"""The commands of the core by their names, under the headings of `bench --help` and in its order."""
+
+
+def _commands() -> dict[str, dict[str, Callable[..., Any] | typer.Typer]]:
+    """The commands of the core, and below each heading those of features."""
+    commands = {panel: dict(own) for panel, own in OWN.items()}
+    for module in features.modules("command"):
+        for panel, own in module.COMMANDS.items():
+            commands[panel] |= own
+    return commands
+
+
+COMMANDS = _commands()
 HELP = """bench run --model model.onnx, then bench pick model
 
 Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.

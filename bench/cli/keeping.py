@@ -6,8 +6,7 @@ from pathlib import Path
 
 from bench.cli.stopping import Stopping
 from bench.measure.launch import Launch
-from bench.measure.load.launch import LoadLaunch
-from bench.records.lines import Line
+from bench.records.lines import FeatureLine, Line
 from bench.records.store import Store
 
 
@@ -19,6 +18,9 @@ class KeepingStore(Store):
         self._stopping = stopping
 
     def append(self, key: str, line: Line) -> None:
-        is_launch = isinstance(line, LoadLaunch) or (isinstance(line, Launch) and not line.superseded)
+        if isinstance(line, FeatureLine):
+            is_launch = line.is_launch
+        else:
+            is_launch = isinstance(line, Launch) and not line.superseded
         with self._stopping.keeping(int(is_launch)):
             super().append(key, line)

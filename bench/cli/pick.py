@@ -145,7 +145,8 @@ def _print_everywhere(
 
 def _text(answer: Answer, stored: Results, command: str, results: Path) -> str:
     """What is shipped and why, and what would decide where that is open, after a command that is repeated."""
-    from bench.decisions import deployment, load, open_sizes, ports
+    from bench.api import features
+    from bench.decisions import deployment, open_sizes, ports
     from bench.report import outcome
     from bench.report import pick as report
 
@@ -153,21 +154,22 @@ def _text(answer: Answer, stored: Results, command: str, results: Path) -> str:
     record = stored.records[choice.shipped.cell] if choice.shipped else None
     is_fixed = record is not None and open_sizes.freezes(record.cell)
     sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
-    services = report.services(choice, load.plan_of(stored.records, choice.group.task))
+    tables = [module.table(choice, stored.records) for module in features.modules("deployment")]
     verdict = report.verdict(answer, command, outcome.results_option(results), sizes)
-    return "".join([report.front(answer), services, verdict])
+    return "".join([report.front(answer), *tables, verdict])
 
 
 def _save(target: Path, answer: Answer, stored: Results, constraints: Constraints, tolerance: float) -> list[Path]:
     """Save what is shipped; returns the files."""
-    from bench.decisions import deployment, load
+    from bench.api import features
+    from bench.decisions import deployment
     from bench.measure.limits import Limits
     from bench.report import outcome
 
     shipped = answer.choice.shipped
     assert shipped is not None
     record = stored.records[shipped.cell]
-    plan = load.plan_of(stored.records, answer.choice.group.task)
+    services = [module.service(answer.choice, stored.records) for module in features.modules("deployment")]
     unit = shipped.metric_loss_unit
     limits = {option: limit for option, (_, limit) in constraints.limits(unit).items()}
     with waiting.reporting("making the artifact again", options.say):
@@ -177,7 +179,7 @@ def _save(target: Path, answer: Answer, stored: Results, constraints: Constraint
             record,
             request={**deployment.with_units(limits, unit), "--tolerance": tolerance},
             limits=Limits.of(step_s=None, memory_bytes=None),
-            service=None if plan is None else load.as_service(plan, record.cell),
+            service=next(filter(None, services), None),
             outcome=outcome.fields(answer),
         )
 

@@ -23,14 +23,14 @@ def plot(
     Also those of services under load, and one figure of all tasks, for a light and for a dark page: each runtime's best
     deployment, and which to ship.
     """
+    from bench.api import features
     from bench.api.loss_units import AllowedLoss
-    from bench.decisions import load
     from bench.decisions.answer import answers
     from bench.decisions.constraints import Constraints
     from bench.decisions.sizes import families
     from bench.records import assemble
     from bench.report import part
-    from bench.report.figures import load_plots, overview, plots, size_plots
+    from bench.report.figures import overview, plots, size_plots
 
     stored = options.read(results, baseline=baseline)
     higher = assemble.higher_is_better(stored.records)
@@ -40,9 +40,7 @@ def plot(
         options.say(part.sentence("", len(drawn), len(rows)))
     paths = plots.draw(drawn, place, higher_is_better=higher)
     paths += size_plots.draw(families(stored.measurements, drawn), place)
-    services = {record.cell for row in drawn if (record := stored.records.get(row.cell)) and record.load_launches}
-    if services:
-        paths += load_plots.draw((), load.last(stored.records, services), place)
+    paths += [path for module in features.modules("plots") for path in module.paths(stored, drawn, place)]
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
         decided = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
     paths += overview.draw(decided, place)

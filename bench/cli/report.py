@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bench.records.folder import Results
     from bench.records.rows import Row
     from bench.report.page.page import Shown
+    from bench.report.page.section import Section
 
 
 def report(
@@ -91,8 +92,8 @@ def _shown(
     name: str, stored: Results, rows: Sequence[Row], most: int, *, option: str, globs: Sequence[str], public: bool
 ) -> Shown:
     """The results of one machine as the page takes them, of so many cells at most."""
+    from bench.api import features
     from bench.api.loss_units import AllowedLoss
-    from bench.decisions import load
     from bench.decisions.answer import answers
     from bench.decisions.best import best_of
     from bench.decisions.constraints import Constraints
@@ -107,10 +108,12 @@ def _shown(
     taken = part.of(rows, {one.row.cell for one in found}, most)
     paths = {row.cell for row in taken}
     asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
-    turns = load.last(stored.records, asked)
+    sections: dict[str, list[Section]] = {}
+    for module in features.modules("page"):
+        for task, section in module.sections(stored.records, asked):
+            sections.setdefault(task, []).append(section)
     records = {path: stored.records[path] for path in paths}
     beside = {record.launches[-1].reference for record in records.values() if record.launches}
-    beside |= {way.cell.path for one in turns for way in one.launches}
     records |= {path: stored.records[path] for path in beside if path in stored.records}
     if public:
         taken = [*map(row_to_send, taken)]
@@ -131,5 +134,5 @@ def _shown(
         peaks=stored.peaks,
         searches=kept.read(stored.folder),
         places={(program, own[place]): effect for (program, place), effect in places.items()},
-        turns=turns,
+        sections=sections,
     )

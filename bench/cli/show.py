@@ -85,15 +85,15 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     """The tables of a sweep that has its own.
 
     Args:
-        sweep: `generation`, `load`, `seed` or `threads`.
+        sweep: `generation`, `seed`, `threads`, or one of a feature, such as `load`.
         stored: all results.
-        rows: but for `seed`, rows of the cells to show: for `threads` each at any number of threads, and for `load`
-            with all that took turns with them.
+        rows: but for `seed`, rows of the cells to show: for `threads` each at any number of threads.
         format: `table` or `md`.
 
     Raises:
         InputError: another sweep or format, or there is nothing to show.
     """
+    from bench.api import features
     from bench.decisions.generation import deployments
     from bench.decisions.threads import scalings, sound
     from bench.report import experiments, generated, threads
@@ -102,29 +102,14 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
         return experiments.render(stored.rows, stored.records, format=format)
     if sweep == "generation":
         return generated.render(deployments(stored, rows), format=format)
-    if sweep == "load":
-        return _turns(stored, rows, format)
+    of_features = {name: render for module in features.modules("tables") for name, render in module.TABLES.items()}
+    if sweep in of_features:
+        table: str = of_features[sweep](stored, rows, format)
+        return table
     if sweep != "threads":
-        raise InputError(f"'generation', 'load', 'seed' and 'threads' have tables of their own, not {sweep!r}")
+        *others, last = sorted(("generation", "seed", "threads", *of_features))
+        named = f"{', '.join(map(repr, others))} and {last!r}"
+        raise InputError(f"{named} have tables of their own, not {sweep!r}")
     records = sound(stored, rows)
     own = [row for row in stored.rows if row.cell in records]
     return threads.render(scalings(records, margin=stored.margin), own, format=format)
-
-
-def _turns(stored: Results, rows: Sequence[Row], format: str) -> str:
-    """The tables of the services that took turns last, each task's on their own as `bench load` has them."""
-    from bench.decisions import load
-    from bench.report import load as report
-
-    if format not in ("md", "table"):
-        raise InputError(f"the tables of services are printed as md or table, not {format}")
-    texts = []
-    for task in dict.fromkeys(row.task for row in rows):
-        records = {path: record for path, record in stored.records.items() if str(record.cell.task) == task}
-        cells = {records[row.cell].cell for row in rows if row.task == task}
-        if found := load.last(records, cells):
-            served = [record for record in records.values() if record.load_launches]
-            texts.append(report.render(served, found, format=format, margin=stored.margin, turns_alone=True))
-    if not texts:
-        raise InputError("these cells took no turns as services", fix="`bench load` measures them")
-    return "\n".join(texts)

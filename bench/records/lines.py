@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import typing
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+import functools
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 
+from bench.api import features
 from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
 from bench.api.loss_units import SHARE, Unit
 from bench.measure.launch import Count, Launch
-from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
 from bench.records import raised
+from bench.records.fault import Fault
 from bench.records.metric_loss import Lost
 from bench.records.unknown import Field
 
@@ -280,9 +282,37 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, tag="reset", tag_field="k
     time: str | None = None
 
 
-Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | LoadLaunch | LoadRun | Sporadic | Failure | Reset
+class FeatureLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """A line of a kind that a feature stores with a cell.
+
+    Attributes:
+        is_launch: whether it is a launch, which a command that is stopped says it has kept.
+    """
+
+    is_launch: ClassVar[bool] = False
+
+    @property
+    def identity(self) -> str:
+        """Of a cell's lines of one kind with the same identity, the last counts."""
+        return ""
+
+    def faults(self) -> Iterator[Fault]:
+        """What is wrong with the line, where the types are right."""
+        return iter(())
 
 
-def by_kind() -> dict[str, type[Line]]:
-    """The kinds of lines, by the text that `kind` has in them."""
-    return {str(line.__struct_config__.tag): line for line in typing.get_args(Line)}
+Line: TypeAlias = Header | Quality | Launch | ThreadLaunch | FeatureLine | Failure | Reset
+
+
+@functools.cache
+def by_kind() -> Mapping[str, type[Line]]:
+    """The kinds of lines, those of features among them, by the text that `kind` has in them."""
+    of_features = [kind for module in features.modules("lines") for kind in module.KINDS]
+    kinds = (Header, Quality, Launch, ThreadLaunch, *of_features, Failure, Reset)
+    return {str(kind.__struct_config__.tag): kind for kind in kinds}
+
+
+@functools.cache
+def any_kind() -> Any:
+    """A type that a line of any kind has, for msgspec."""
+    return functools.reduce(operator.or_, by_kind().values())

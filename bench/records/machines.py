@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from bench.measure import machine as this_machine
 from bench.measure import processors
 from bench.records.rows import TO, Row
-from bench.records.store import Record
 
 MORE = ", ..."
 """The end of packages that have no room."""
@@ -29,27 +28,17 @@ def headline(rows: Iterable[Row]) -> str:
 
     Rows of two machines name both, each with its days; empty where no row tells.
     """
-    return _sentence((row.machine, (row.measured or "").split(TO)) for row in rows)
-
-
-def headline_under_load(records: Iterable[Record]) -> str:
-    """The same of services: the days are those on which they were under load."""
-    found = []
-    for record in records:
-        times = [line.time for line in record.load_launches] + [line.time for line in record.load_runs]
-        times += [record.sporadic.time] if record.sporadic is not None else []
-        machine = processors.description(record.header.machine) if record.header.machine else None
-        found.append((machine, [time[:10] for time in times if time]))
-    return _sentence(found)
+    return sentence((row.machine, (row.measured or "").split(TO)) for row in rows)
 
 
 def headline_today() -> str:
     """The same of this machine and the present day."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return _sentence([(processors.description(this_machine.describe()), [today])])
+    return sentence([(processors.description(this_machine.describe()), [today])])
 
 
-def _sentence(seen: Iterable[tuple[str | None, Iterable[str]]]) -> str:
+def sentence(seen: Iterable[tuple[str | None, Iterable[str]]]) -> str:
+    """The sentence of `headline` for machines, each with its days."""
     days: dict[str, set[str]] = {}
     for machine, own in seen:
         if machine is not None:

@@ -7,6 +7,7 @@ raises an error for what a file holds.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 
 from bench.api.printable import printable
 from bench.records import faults, migrations, unknown
-from bench.records.lines import SCHEMA, Header, Line, Quality, WiderQuality, by_kind
+from bench.records.lines import SCHEMA, Header, Line, Quality, WiderQuality, any_kind, by_kind
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read."""
@@ -24,8 +25,6 @@ BEGINNING = b'{"kind":'
 """The beginning of every line that the store writes."""
 LONGEST_REASON = 300
 MOST_TOLD = 5
-_KNOWN = by_kind()
-_LINES: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -163,13 +162,18 @@ def _other_schema(schema: int) -> str:
     return f"{schema}, of another version of `bench`: this one reads {migrations.OLDEST} to {SCHEMA}"
 
 
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[Line]:
+    return msgspec.json.Decoder(any_kind())
+
+
 def _line(text: bytes, schema: int | None) -> Line | Damage | None:
     """A text as a line; None for a kind that is unknown here."""
     try:
         if schema is not None and schema < SCHEMA:
-            line = msgspec.convert(migrations.migrated(msgspec.json.decode(text), schema), Line)
+            line = msgspec.convert(migrations.migrated(msgspec.json.decode(text), schema), any_kind())
         else:
-            line = _LINES.decode(text)
+            line = _decoder().decode(text)
         whole = _wider(line, text) if isinstance(line, Quality) else line
     except RecursionError:
         return Damage(reason="it is nested too deeply")
@@ -197,7 +201,7 @@ def _is_of_unknown_kind(text: bytes) -> bool:
         msgspec.json.decode(text)
     except (ValueError, KeyError, RecursionError):
         return False
-    return kind not in _KNOWN
+    return kind not in by_kind()
 
 
 def _wider(line: Quality, text: bytes) -> Quality:

@@ -19,8 +19,8 @@ import msgspec
 from bench.api.artifact import Facts
 from bench.measure.machine import State
 from bench.measure.memory import Memory, Phase
-from bench.records import faults
-from bench.records.lines import SCHEMA, Cost, Generation, Line, Placed, ThreadLaunch, by_kind
+from bench.records import fault, faults
+from bench.records.lines import SCHEMA, Cost, Generation, Placed, ThreadLaunch, any_kind, by_kind
 from bench.records.metric_loss import Lost
 from bench.records.store import write_atomically
 
@@ -68,7 +68,7 @@ The terms of this page are in the [glossary](glossary.md).
 def as_json_schema() -> dict[str, Any]:
     """The JSON Schema of one line, with a description of each field."""
     schema: dict[str, Any] = {"$schema": DIALECT, "title": f"A line of stored results, version {SCHEMA}"}
-    schema |= msgspec.json.schema(Line)
+    schema |= msgspec.json.schema(any_kind())
     structs: tuple[type, ...] = (*by_kind().values(), *PARTS)
     for struct in structs:
         found = schema["$defs"][struct.__name__]
@@ -125,7 +125,7 @@ def _type(field: Mapping[str, Any]) -> str:
         text += f" of {_type(field['additionalProperties'])}"
     if "exclusiveMinimum" in field:
         text += f" above {field['exclusiveMinimum']}"
-    elif field.get("minimum", -faults.LARGEST) > -faults.LARGEST:
+    elif field.get("minimum", -fault.LARGEST) > -fault.LARGEST:
         text += f" of at least {field['minimum']:g}"
     return text
 
@@ -139,8 +139,8 @@ def _bounded(node: object) -> None:
     if isinstance(node, dict):
         if node.get("type") == "integer":
             if "exclusiveMinimum" not in node:
-                node.setdefault("minimum", -faults.LARGEST)
-            node.setdefault("maximum", faults.LARGEST)
+                node.setdefault("minimum", -fault.LARGEST)
+            node.setdefault("maximum", fault.LARGEST)
         for value in node.values():
             _bounded(value)
     elif isinstance(node, list):

@@ -20,7 +20,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,16 +29,16 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure import machine
 from bench.measure.launch import Launch
-from bench.measure.load.launch import LoadLaunch, LoadRun, Sporadic
 from bench.records import reading, side_files, unknown
 from bench.records.lines import SCHEMA as SCHEMA
-from bench.records.lines import Failure, Header, Line, Quality, Reset, WiderQuality
+from bench.records.lines import Failure, FeatureLine, Header, Line, Quality, Reset, WiderQuality
 from bench.records.measured import Measured
 from bench.records.reading import Damage, Reading
 from bench.records.sending import fit_to_send
 
 CURRENT = "current.json"
 LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
+F = TypeVar("F", bound=FeatureLine)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,15 +47,15 @@ class Record(Measured):
 
     Attributes:
         thread_launches: launches that ran beside the cell itself at one thread.
-        load_launches: launches of services that took turns under the same arrivals.
-        load_runs: scenarios of the load generator of MLPerf.
-        sporadic: latencies of requests that come alone, as they were measured last.
+        of_features: lines of features, see `FeatureLine`.
     """
 
     thread_launches: tuple[Launch, ...] = ()
-    load_launches: tuple[LoadLaunch, ...] = ()
-    load_runs: tuple[LoadRun, ...] = ()
-    sporadic: Sporadic | None = None
+    of_features: tuple[FeatureLine, ...] = ()
+
+    def of(self, kind: type[F]) -> tuple[F, ...]:
+        """The lines of one kind of a feature."""
+        return tuple(line for line in self.of_features if isinstance(line, kind))
 
     @classmethod
     def from_lines(cls, lines: Sequence[Line]) -> Record:
@@ -64,9 +64,7 @@ class Record(Measured):
         assert isinstance(header, Header)
         quality = None
         launches: dict[str, dict[str, Launch]] = {LAUNCH: {}, THREAD_LAUNCH: {}}
-        loaded: dict[str, LoadLaunch] = {}
-        runs: dict[str, LoadRun] = {}
-        sporadic = None
+        of_features: dict[tuple[type, str], FeatureLine] = {}
         for line in lines[1:]:
             match line:
                 case Quality():
@@ -75,12 +73,8 @@ class Record(Measured):
                     pass
                 case Launch():  # by its identifier, for the same line may have been appended twice
                     launches[line.kind][line.launch] = line
-                case LoadLaunch():
-                    loaded[line.launch] = line
-                case LoadRun():
-                    runs[line.run] = line
-                case Sporadic():
-                    sporadic = line
+                case FeatureLine():
+                    of_features[type(line), line.identity] = line
                 case Reset():
                     launches |= {kind: {} for kind in ([line.launches] if line.launches else launches)}
         return cls(
@@ -89,9 +83,7 @@ class Record(Measured):
             quality=quality,
             launches=tuple(launches[LAUNCH].values()),
             thread_launches=tuple(launches[THREAD_LAUNCH].values()),
-            load_launches=tuple(loaded.values()),
-            load_runs=tuple(runs.values()),
-            sporadic=sporadic,
+            of_features=tuple(of_features.values()),
             failure=lines[-1] if isinstance(lines[-1], Failure) else None,
         )
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import shlex
 
 from bench.api import loss_units
-from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
-from bench.decisions import load as load_decisions
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import METRIC
-from bench.decisions.load import Turns
 from bench.decisions.pick import Choice
 from bench.decisions.standing import NONE, WINNER
-from bench.measure.load.launch import HIGHEST
 from bench.records import machines, ranking
-from bench.report import load, outcome, writing
+from bench.report import outcome, writing
 from bench.report.templates import fill
 
 
@@ -55,26 +51,6 @@ def front(answer: Answer) -> str:
     few += "".join(f"{row.cell} is left out: {outcome.sizes(row.cell)}.\n" for row in choice.qualified.of_guessed_sizes)
     where = writing.paragraph(machines.sentences(rows, writing.terminal_width()), "table")
     return f"{few}{where}{title}\n\n{writing.named_table('cell', names, titles, lines)}\n"
-
-
-def services(choice: Choice, plan: Turns | None) -> str:
-    """A table of how the qualified cells of a plan are best served, the highest rate first; empty without a plan.
-
-    Args:
-        choice: the choice, whose cells stand for any number of threads here.
-        plan: the last plan of the task; see `bench.decisions.load`.
-    """
-    if plan is None:
-        return ""
-    deployments = {load_decisions.with_any_threads(Cell.from_path(row.cell)): row for row in choice.qualified.rows}
-    best = {way: row for deployment, row in deployments.items() if (way := plan.best(deployment)) is not None}
-    if not best:
-        return ""
-    ways = [way for way in load.ordered(plan, HIGHEST) if way in best]
-    lines = [(load.split(way), load.held_rate(plan, way)) for way in ways]
-    titles = ("split of the cores", f"highest rate at {load.bound(plan)}")
-    names = [ranking.short_name(best[way]) for way in ways]
-    return f"{writing.named_table('as a service', names, titles, lines)}\n"
 
 
 def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:

@@ -50,7 +50,7 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
 
 
 GROUPS = {
-    "Measure": ["run", "load", "fleet"],
+    "Measure": ["run", "fleet", "load"],
     "Decide": ["pick", "best", "search", "compare"],
     "Inspect": ["show", "explain", "profile", "graph", "roofline", "list"],
     "Share": ["report", "plot", "export"],

@@ -15,7 +15,9 @@ from bench.api import loading
 
 PACKAGE = Path(bench.__file__).parent
 ROOMS = ("api", "measure", "graphs", "plugins", "records", "tasks", "pipeline", "decisions", "report", "cli")
-"""From the ground up: a room imports itself and the rooms before it."""
+"""From the ground up: a room imports itself and the rooms before it, and no feature."""
+FEATURES = "features"
+"""The room of features, each of which imports itself and all rooms."""
 FACES = ("bench", "bench.testing")
 """The public faces of the package stand above all rooms."""
 PROCESSES = ("subprocess", "multiprocessing", "concurrent", "os.fork", "bench.measure.process", "bench.measure.worker")
@@ -54,7 +56,19 @@ def room_of(module: str) -> str:
 
 
 def test_every_module_has_a_room() -> None:
-    assert {room_of(module) for module in FILES if module not in FACES} == set(ROOMS)
+    assert {room_of(module) for module in FILES if module not in FACES} == {*ROOMS, FEATURES}
+
+
+def test_no_feature_imports_another() -> None:
+    """A feature imports the core, which imports no feature: so that the rest works without its folder."""
+    others = [
+        f"{module}:{line} imports {name}"
+        for module, found in imports().items()
+        if module not in FACES and room_of(module) == FEATURES
+        for name, line in found
+        if name in FACES or (name.startswith(f"bench.{FEATURES}.") and name.split(".")[2] != module.split(".")[2])
+    ]
+    assert others == []
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable
 
 from bench.cli import main
+from bench.features.load import scenarios
 from bench.measure import block
 from bench.measure.clock import BurstPlan
-from bench.measure.load import scenarios
 
 
 def shorten(assign: Callable[[object, str, object], None] = setattr) -> None:

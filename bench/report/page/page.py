@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api.loss_units import AllowedLoss
@@ -14,7 +14,6 @@ from bench.api.printable import printable
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best, sources_of
 from bench.decisions.everywhere import Everywhere
-from bench.decisions.load import Turns
 from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
@@ -28,12 +27,13 @@ from bench.records.warnings import warnings
 from bench.report import columns, outcome, shared, tables
 from bench.report.columns import Column
 from bench.report.everywhere import over
-from bench.report.figures import load_plots, search_plots, whiskers
+from bench.report.figures import search_plots, whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
 from bench.report.page import about, strips
 from bench.report.page.cards import cards
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
+from bench.report.page.section import Section, addresses
 from bench.report.page.tracks import Lines, lines
 from bench.report.roofline import above_peak
 from bench.report.templates import Block, fill
@@ -83,7 +83,7 @@ class Shown:
         globs: globs that chose the rows; none where they are all.
         peaks: the peaks of the machine, by number of threads.
         searches: the searches to show beside the rows of their tasks.
-        turns: the services to show there that took turns under the same arrivals.
+        sections: the sections of features to show there, by the task.
         places: what each of several machines of one kind does to each runtime, see `Measurements.places`.
     """
 
@@ -98,7 +98,7 @@ class Shown:
     globs: Sequence[str] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
     searches: Sequence[Kept] = ()
-    turns: Sequence[Turns] = ()
+    sections: Mapping[str, Sequence[Section]] = dataclasses.field(default_factory=dict)
     places: Mapping[tuple[str, str], Effect] = dataclasses.field(default_factory=dict)
 
 
@@ -198,7 +198,7 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         tasks=tasks,
         searches=[search for search in one.searches if search.request[0] in tasks],
         drawings=_drawings,
-        loads={task: _loads(task, one.turns, one.records) for task in tasks},
+        sections=one.sections,
         shown={row.cell: row for row in selection.rows},
         ids={row.cell: number for number, row in enumerate(selection.rows, first)},
         facets={facet: sorted({_facet(row, facet) for row in one.rows} - {""}) for facet in FACETS},
@@ -263,18 +263,7 @@ def _request(
 
 def _drawings(search: Kept) -> list[str]:
     """The figures of a search, each as the address of an image that is its own content."""
-    return _addresses(search_plots.drawings(search.outcomes, search.request[0], search.objective))
-
-
-def _loads(task: str, turns: Sequence[Turns], records: Mapping[str, Record]) -> list[str]:
-    """The figures of a task's services, each as the address of an image that is its own content."""
-    of_task = [one for one in turns if str(one.baseline.cell.task) == task]
-    served = dict.fromkeys(way.cell.path for one in of_task for way in one.launches)
-    return _addresses(load_plots.drawings([records[path] for path in served], of_task))
-
-
-def _addresses(drawings: Iterable[bytes]) -> list[str]:
-    return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in drawings]
+    return addresses([*search_plots.drawings(search.outcomes, search.request[0], search.objective)])
 
 
 def _note(row: Row, group: Group) -> str:

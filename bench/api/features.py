@@ -1,0 +1,30 @@
+"""The features that are there: folders of `bench/features`, whose files say what each adds to the core.
+
+The core imports no feature by name. Where features may add something, it asks for the file of that name in all of them:
+
+    command.py      `COMMANDS`: the commands, by the heading of `bench --help`
+    lines.py        `KINDS`: kinds of lines that are stored with a cell, see `bench.records.lines.FeatureLine`
+    tables.py       `TABLES`: what `bench show --sweep NAME` prints, by that name
+    plots.py        `paths`: what `bench plot` draws besides
+    page.py         `sections`: what the page of `bench report` shows below the rows of a task
+    deployment.py   `table` and `service`: what `bench pick` prints, and keeps with a deployment
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from types import ModuleType
+
+from bench.api import loading
+
+
+def modules(part: str) -> list[ModuleType]:
+    """The files of a name of all features, by the features' names."""
+    return [importlib.import_module(f"bench.features.{name}.{part}") for name in _with(part)]
+
+
+@functools.cache
+def _with(part: str) -> tuple[str, ...]:
+    """The features that have a file of a name."""
+    return tuple(sorted(path.parent.name for path in (loading.PACKAGE / "features").glob(f"*/{part}.py")))

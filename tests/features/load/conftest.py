@@ -1,0 +1,3 @@
+"""The fixture that tests of services share with those of blocks."""
+
+from support.subjects import make as make
