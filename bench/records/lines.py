@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -287,9 +287,12 @@ class FeatureLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     Attributes:
         is_launch: whether it is a launch, which a command that is stopped says it has kept.
+        time: the last field of each kind: when the line was stored (ISO 8601); None before that.
     """
 
     is_launch: ClassVar[bool] = False
+    if TYPE_CHECKING:  # a field here would be the first of each kind
+        time: str | None = None
 
     @property
     def identity(self) -> str:

@@ -11,6 +11,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from bench.cli.commands import app
+from support.features import needs
 
 COMMANDS = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
@@ -23,7 +24,7 @@ def test_no_option_of_a_command_has_two_meanings(name: str) -> None:
         assert not [option for option, number in counted.items() if number > 1], command.name
 
 
-@pytest.mark.parametrize("name", ["run", "check", "compare", "explain", "load"])
+@pytest.mark.parametrize("name", ["run", "check", "compare", "explain", pytest.param("load", marks=needs("load"))])
 def test_a_metric_and_an_output_can_be_named_where_samples_can(name: str) -> None:
     assert {"--dataset", "--metric", "--output"} <= {
         option for parameter in COMMANDS[name].params for option in parameter.opts
@@ -58,6 +59,7 @@ GROUPS = {
 }
 
 
+@needs("load")
 def test_help_begins_with_two_commands_and_lists_all_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip(" \u2502") for line in CliRunner().invoke(app, ["--help"]).stdout.splitlines()]

@@ -19,6 +19,7 @@ from bench.measure import machine
 from bench.pipeline import sweep, sweeps
 from bench.tasks import adopt, names
 from support import searches
+from support.features import needs
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,6 +88,7 @@ def test_a_pattern_with_the_name_of_the_file_selects_a_model_that_had_to_be_name
     assert {path.partition("/")[0] for path in found} == {"b_model"}
 
 
+@needs("load")
 @pytest.mark.parametrize(
     "pattern",
     [

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.deferred import np
 from support import hub_server
+from support.features import needs
 from support.hub_fixtures import VARIABLES
 from support.hub_server import Handler, StandIn
 
@@ -130,7 +131,7 @@ def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) ->
         (["profile", "hf:org/none"], "it is not there, or not for everyone"),
         (["graph", "text", "hf:org/none"], "it is not there, or not for everyone"),
         (["search", "--model", "hf:org/none"], "it is not there, or not for everyone"),
-        (["load", "--model", "hf:org/none"], "it is not there, or not for everyone"),
+        pytest.param(["load", "--model", "hf:org/none"], "it is not there, or not for everyone", marks=needs("load")),
         (
             ["compare", "--model", "hf:org/none", "--with", "onnxruntime==1.22.0"],
             "it is not there, or not for everyone",

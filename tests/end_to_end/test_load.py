@@ -6,9 +6,12 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from support.features import needs
+
 if TYPE_CHECKING:
     from conftest import Harness
 
+pytestmark = needs("load")
 CELL = "toy/null/native/raw/null/cpu/b1t1"
 
 

@@ -12,11 +12,13 @@ import pytest
 from bench.records import schema
 from bench.records.lines import Failure
 from support import records as made
+from support.features import needs
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(schema.as_json_schema())
 
 
+@needs("load")
 def test_the_files_in_the_docs_are_current(tmp_path: Path) -> None:
     schema.write(tmp_path)
     for path in tmp_path.iterdir():

@@ -4,8 +4,8 @@ import functools
 import math
 from collections.abc import Callable
 
+from bench.api import features
 from bench.cli import main
-from bench.features.load import scenarios
 from bench.measure import block
 from bench.measure.clock import BurstPlan
 
@@ -19,8 +19,9 @@ def shorten(assign: Callable[[object, str, object], None] = setattr) -> None:
     shortest = BurstPlan(warm_ns=0, target_ns=0, min_runs=2, max_runs=2)
     few = {"min_passes": 3, "max_passes": 3, "max_lost_share": math.inf}
     assign(block, "Method", functools.partial(block.Method, **few, burst=shortest))
-    assign(scenarios, "USUAL_S", 0.5)
-    assign(scenarios, "LEAST_SLOWER", 1)
+    for scenarios in features.modules("scenarios"):
+        assign(scenarios, "USUAL_S", 0.5)
+        assign(scenarios, "LEAST_SLOWER", 1)
 
 
 if __name__ == "__main__":
