@@ -86,7 +86,7 @@ def marked(paths: Iterable[str], *, own_forms: bool = False) -> list[Any]:
 def verified(paths: Iterable[str]) -> list[Any]:
     """Cells with whether the first samples of the split stand for all: those of the smallest task, and each for all."""
     found = [(path, few) for path in paths for few in (True, False) if not few or str(CELLS[path].task) == SMALLEST]
-    group = {path: pytest.mark.xdist_group(CELLS[path].task) for path, _ in found}
+    group = {path: pytest.mark.xdist_group(str(CELLS[path].task)) for path, _ in found}
     return [
         pytest.param(path, few, marks=[group[path]] if few else [group[path], pytest.mark.thorough])
         for path, few in found
