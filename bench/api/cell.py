@@ -74,7 +74,11 @@ class Cell:
 
     def __lt__(self, other: Cell) -> bool:
         """By the texts of the path, part by part, and then by the numbers of samples and threads."""
-        return [*self.coordinates.values()] < [*other.coordinates.values()]
+        return self._order < other._order
+
+    @functools.cached_property
+    def _order(self) -> tuple[Any, ...]:
+        return tuple(self.coordinates.values())
 
     def __str__(self) -> str:
         return self.path

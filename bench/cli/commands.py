@@ -54,7 +54,7 @@ def _commands() -> dict[str, dict[str, Callable[..., Any] | typer.Typer]]:
     commands = {panel: dict(own) for panel, own in OWN.items()}
     for module in features.modules("command"):
         for panel, own in module.COMMANDS.items():
-            commands[panel] |= own
+            commands.setdefault(panel, {}).update(own)
     return commands
 
 

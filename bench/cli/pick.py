@@ -101,18 +101,19 @@ def pick(
     if everywhere:
         _print_everywhere(results, globs, batch, threads, constraints, units.share(margin), format)
         return
+    most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
     rows = answering.of_one_batch(stored.chosen(globs), batch, threads)
     options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
-        answer = answering.answer(stored.measurements, rows, constraints, tolerance=units.share(tolerance))
+        answer = answering.answer(stored.measurements, rows, constraints, tolerance=most)
     if format == "table":
         command = shlex.join(["bench", "pick", *globs, *_given(ctx.command.params, ctx.params)])
         options.write(_text(answer, stored, command, results), None)
     saved: list[Path] = []
     if answer.choice.shipped is not None and not dry_run:
         target = output or results / "picks" / answer.choice.shipped.task
-        saved = _save(target, answer, stored, constraints, units.share(tolerance))
+        saved = _save(target, answer, stored, constraints, most)
     _print_saved(answer, saved, format)
     if answer.choice.shipped is None:
         raise typer.Exit(UNDECIDED)

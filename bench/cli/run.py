@@ -86,7 +86,7 @@ def run(
     from bench.measure.questions import Aims
     from bench.pipeline.sweep import Options
 
-    limits = units.limits(timeout, memory)
+    limits, total_s = units.limits(timeout, memory), units.seconds_of(total)
     request = run_cells.Request(globs=globs, sweep=sweep, axes=axes_from(dim or ()), budget_s=units.seconds_of(budget))
     given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     if model is not None:
@@ -101,10 +101,10 @@ def run(
     choice.keep_name(results)
     goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches)
     settings = Options(method=Method(limits=limits), goal=goal, force=force, whole_split=whole_split)
-    settings = choice.timed(settings, sweep, units.seconds_of(total))
+    settings = choice.timed(settings, sweep, total_s)
     output = Output(cells, choice.sizes, results, settings, with_baselines=bool(versions or python))
     ran = _measure(ctx, settings, output, is_own=model is not None)
-    if sum(output.print(*each, strict=strict) for each in ran) < len(ran):
+    if sum(output.show(*each, strict=strict) for each in ran) < len(ran):
         raise typer.Exit(1)
 
 

@@ -49,7 +49,7 @@ class Output:
         tasks = {str(cell.task) for cell in self.cells}
         return folder.stored(store, margin=self.settings.goal.aims.margin, tasks=tasks).of(self.cells)
 
-    def print(self, store: Store, ran: Sweep, *, strict: bool) -> bool:
+    def show(self, store: Store, ran: Sweep, *, strict: bool) -> bool:
         """Print the tables; returns whether the run measured what was asked for.
 
         All results of the machine are read, as `bench pick` does: what a run advises is what that command accepts.

@@ -169,8 +169,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
         """Send the child a request and wait for its answer.
 
         Args:
-            operation: a function of an importable module, or a method of `bench.measure.session.Worker`; the child
-                imports the module and calls it.
+            operation: a function of an importable module, or one of a class there that takes the
+                `bench.measure.session.Worker` first; the child imports the module and calls it.
             arguments: keyword arguments of the operation, of types that JSON has.
             timeout_s: seconds after which a child that has not answered is killed.
 

@@ -34,21 +34,21 @@ class Worker:
     """Performs requests one at a time; its methods are the requests about the process and its open session.
 
     Attributes:
-        kept: what requests of features keep from one to the next, by the features' names.
+        state: what requests of features keep from one to the next, by the names of their modules.
     """
 
     def __init__(self, confined: Mapping[str, bool]) -> None:
         self._confined = confined
         self._opened: Opened | None = None
-        self.kept: dict[str, Any] = {}
+        self.state: dict[str, Any] = {}
 
     def do(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Perform one request.
 
         Args:
-            operation: `module:function`, or `module:Worker.method` for a method of this class, as which functions of
-                other classes count that take the worker. A function that returns an `Opened` leaves its session open
-                for `burst` and `finish`.
+            operation: `module:function`, or `module:Class.function` for a function that takes this worker first, such
+                as a method of this class. A function that returns an `Opened` leaves its session open for `burst` and
+                `finish`.
 
         Returns:
             What the operation returned, or the facts of the session it opened.

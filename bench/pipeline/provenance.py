@@ -6,11 +6,10 @@ A stored figure is valid as long as its digest is the same. Which code counts, `
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from bench.api import Exporter, Task, Variant, cache, loading
 from bench.api.artifact import Artifact
@@ -23,10 +22,19 @@ from bench.plugins import catalog
 from bench.plugins.generating import Generating, Stepping, generating, step
 from bench.plugins.resized import Resized, resized
 from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
+from bench.plugins.view import View
 from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
 NOT_SOURCE = ("README.md", "train.py")
+MAKERS: Mapping[type[View], Callable[..., Task]] = {
+    Resized: resized,
+    Tuning: tuning,
+    Confirming: confirming,
+    Generating: generating,
+    Stepping: step,
+}
+"""The function that makes each kind of view, whose code decides what a figure is of."""
 
 
 @functools.cache
@@ -55,17 +63,13 @@ def _distributions() -> Mapping[str, list[str]]:
 @functools.cache
 def task_digest(task: Task) -> str:
     """Hash of a task's folder (code and weights, without `NOT_SOURCE`) and of the code it builds on."""
+    if isinstance(task, View):
+        made = code_digests.of_function(MAKERS[type(task)])
+        return cache.digest([task_digest(task.of), made, task.differs_by])
     used = [loading.task_path(name).parent for name in task.uses]
     code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
     folder = cache.digest_folder(task.folder, without=NOT_SOURCE)
     parts = [folder, code_digests.of_plugin(task), *code, versions(task.packages)]
-    if isinstance(task, Resized):
-        parts += [dict(task.at), code_digests.of_function(resized)]
-    for kind, make in ((Tuning, tuning), (Confirming, confirming), (Generating, generating), (Stepping, step)):
-        if isinstance(task, kind):
-            parts.append(code_digests.of_function(make))
-    if task.request is not None:
-        parts.append(dataclasses.asdict(task.request))
     return cache.digest(parts)
 
 

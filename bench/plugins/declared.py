@@ -122,12 +122,8 @@ def ask(plugin: Plugin, method: str, *arguments: object) -> Any:
     """
     with reported(plugin.path, f"{method}()"):
         answer = getattr(plugin, method)(*arguments)
-    # A view counts as a task and is not derived from it.
-    interfaces = (
-        *type(plugin).__mro__[::-1],
-        *Task.__mro__[::-1],
-    )
-    owner = next(item for item in interfaces if method in vars(item))
+    interface = Task if isinstance(plugin, Task) else type(plugin)  # a view counts as a task and is not derived from it
+    owner = next(item for item in interface.__mro__[::-1] if method in vars(item))
     is_right, form = FORMS[vars(owner)[method].__annotations__["return"]]
     if not is_right(answer):
         raise PluginError(f"{plugin.path}: {method}() returned {answer!r}; give {form}")

@@ -9,6 +9,7 @@ Shapes: N samples, P tokens of a prompt, F scored tokens after it, V vocabulary,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -35,6 +36,11 @@ class Generating(View):
     request: Request
     batched = False
     metric: Any = Task.metric
+
+    @property
+    def differs_by(self) -> object:
+        """See `View`."""
+        return dataclasses.asdict(self.request)
 
     def samples(self, split: str) -> Samples:
         """The first texts of a split: int64 (N, 1, P + F) ids, of which the first P are a prompt.

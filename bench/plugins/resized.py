@@ -25,6 +25,11 @@ class Resized(ByFidelity):
 
     at: Mapping[str, int]
 
+    @property
+    def differs_by(self) -> object:
+        """See `View`."""
+        return dict(self.at)
+
     def samples(self, split: str) -> Samples:
         """The task's samples (of `test` the first), cut or repeated along the dimensions with another size.
 

@@ -31,9 +31,15 @@ class View:
         """See `Task.role`."""
         return TaskName.parse(self.name).role
 
+    @property
+    def differs_by(self) -> object:
+        """What tells the view from others that are made in the same way of the same task, as JSON."""
+        return None
+
     def __getattr__(self, name: str) -> Any:
-        if name == "of":  # of a copy that is not filled yet
-            raise AttributeError(name)
+        # An error within a property of the view comes here, too, and stays one of the view.
+        if name == "of" or name.startswith("_") or hasattr(type(self), name):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
         return getattr(self.of, name)
 
 

@@ -21,6 +21,7 @@ from bench.decisions.search.kept import Kept
 from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep import Options
+from bench.plugins import catalog
 from bench.records.metric_loss import Lost
 from support.searches import BASE, made, row, tried
 
@@ -284,3 +285,10 @@ def test_in_the_end_all_that_keep_the_metric_may_win(monkeypatch: pytest.MonkeyP
     bed.search()
     assert most[-1] == ANY
     assert ANY not in most[:-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "further"), [("albert@tokens=64", True), ("super_resolution@height=32,width=32", False)]
+)
+def test_a_task_at_other_sizes_has_the_held_out_samples_of_its_own(name: str, further: bool) -> None:
+    assert whole.has_further_samples(catalog.task(name)) == further

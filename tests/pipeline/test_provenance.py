@@ -18,7 +18,7 @@ from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.api.names import PluginName
 from bench.pipeline import code_digests, operations, provenance, rounding
-from bench.plugins import catalog, tuning
+from bench.plugins import catalog, resized, tuning
 
 FILES = {
     "plugin.py": """
@@ -267,6 +267,15 @@ def test_figures_of_a_search_depend_on_the_code_that_chooses_its_samples(monkeyp
     after = [provenance.task_digest(task) for task in kinds]
     provenance.task_digest.cache_clear()
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, False]
+
+
+def test_tasks_that_are_made_in_other_ways_have_other_digests() -> None:
+    """Their samples, too, are kept by these digests."""
+    whole = catalog.task("super_resolution")
+    sized = {"height": 32, "width": 32}
+    made = [whole, tuning.tuning(whole), tuning.confirming(whole)]
+    made += [resized.resized(task, sized) for task in made] + [resized.resized(whole, {**sized, "width": 48})]
+    assert len({provenance.task_digest(task) for task in made}) == len(made)
 
 
 def test_digests_are_the_same_in_threads_that_interrupt_each_other() -> None:

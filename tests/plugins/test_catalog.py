@@ -268,3 +268,12 @@ def test_imports_that_requires_lacks() -> None:
     said = "requires of mine lacks tinygrad (imports: tinygrad, tinygrad.nn)"
     assert plugin_child.lacking("mine", code, ("other.part",)) == said
     assert plugin_child.lacking("mine", code, ("other", "tinygrad")) is None
+
+
+@pytest.mark.parametrize(
+    "task", ["albert@tokens=64", "albert~tuning", "albert~confirming", "codegen_lm~generate", "codegen_lm~step"]
+)
+def test_tasks_that_are_made_of_others_are_asked_as_these(task: str) -> None:
+    assert catalog.reason_of(catalog.task(task)) == catalog.reason_of(
+        catalog.task(task.partition("~")[0].partition("@")[0])
+    )

@@ -104,6 +104,11 @@ class Keeping:
         kept.keep(self._place, whole)
 
 
+def has_further_samples(task: Task) -> bool:
+    """Whether a task says that it has more held-out samples than its test split."""
+    return getattr(task.confirmation, "__func__", None) is not Task.confirmation
+
+
 def _num_tried(outcomes: Sequence[Outcome]) -> int:
     return sum(len(one.tried) for one in outcomes)
 
@@ -134,7 +139,7 @@ def run(
         InputError: nothing can be chosen for any export of the task here, or none of these exports runs.
     """
     task, batch, threads = request
-    has_more = type(catalog.task(task)).confirmation is not Task.confirmation
+    has_more = has_further_samples(catalog.task(task))
     held_out = dataclasses.replace(TaskName.parse(task), role=Role.CONFIRMATION) if has_more else None
 
     def left_s() -> float:

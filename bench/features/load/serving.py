@@ -286,5 +286,5 @@ class Serving:
 
 
 def _servers(worker: Worker) -> list[Server]:
-    servers: list[Server] = worker.kept.setdefault(__name__, [])
+    servers: list[Server] = worker.state.setdefault(__name__, [])
     return servers

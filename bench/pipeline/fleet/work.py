@@ -263,8 +263,8 @@ def _kept(key: str, name: str, content: Any) -> Path:
 def _fit() -> Iterator[Callable[[], None]]:
     """Tell of a disk that is full or broken, and of a cache that cannot be written, as of the machine.
 
-    Yields a function to call before results are sent: where the machine is dying, Ray kills the children of this
-    process first, and a cell would be blamed for that.
+    Yields a function to call before results are sent. Where Ray's process on the machine has died, which is the parent
+    of this one, Ray kills the children of this process before the process itself, and a cell would be blamed for that.
 
     Raises:
         UnfitError: such as for a full disk.
