@@ -37,7 +37,7 @@ def spelled(dim: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", dim)
 
 
-class Role(enum.StrEnum):
+class Role(str, enum.Enum):  # noqa: UP042 (workers run on Python 3.10, too)
     """What a task does with its model, as it stands behind the model's name.
 
     A search judges its proposals by training samples, so that those of the test split are still new to the deployment
@@ -54,6 +54,9 @@ class Role(enum.StrEnum):
     """Proposals of a search are judged by training samples."""
     CONFIRMATION = "~confirming"
     """What a search found is judged by all samples that are held out."""
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 @dataclasses.dataclass(frozen=True)
