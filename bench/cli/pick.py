@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bench.decisions.answer import Answer
     from bench.decisions.constraints import Constraints
     from bench.records.folder import Results
+    from bench.report.pick import Addition
 
 UNDECIDED = 1
 """Exit code where the outcome is none."""
@@ -86,6 +87,7 @@ def pick(
     Of the cells that are fast enough for sure, the smallest (winner); or the model as it is, where nothing is shown to
     be faster (keep). Otherwise it exits with 1 and says what would decide (none).
     """
+    from bench.api import features
     from bench.decisions import answer as answering
     from bench.decisions.constraints import Constraints
     from bench.records.warnings import warnings
@@ -107,13 +109,14 @@ def pick(
     options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     with waiting.reporting(f"comparing {len(rows)} cells", options.say):
         answer = answering.answer(stored.measurements, rows, constraints, tolerance=most)
+    additions = [module.addition(answer.choice, stored.records) for module in features.modules("deployment")]
     if format == "table":
         command = shlex.join(["bench", "pick", *globs, *_given(ctx.command.params, ctx.params)])
-        options.write(_text(answer, stored, command, results), None)
+        options.write(_text(answer, stored, command, results, additions), None)
     saved: list[Path] = []
     if answer.choice.shipped is not None and not dry_run:
         target = output or results / "picks" / answer.choice.shipped.task
-        saved = _save(target, answer, stored, constraints, most)
+        saved = _save(target, answer, stored, constraints, most, additions)
     _print_saved(answer, saved, format)
     if answer.choice.shipped is None:
         raise typer.Exit(UNDECIDED)
@@ -144,9 +147,8 @@ def _print_everywhere(
     options.write(report.render(deciding.choose(every, of_each, constraints)), None)
 
 
-def _text(answer: Answer, stored: Results, command: str, results: Path) -> str:
+def _text(answer: Answer, stored: Results, command: str, results: Path, additions: Sequence[Addition]) -> str:
     """What is shipped and why, and what would decide where that is open, after a command that is repeated."""
-    from bench.api import features
     from bench.decisions import deployment, open_sizes, ports
     from bench.report import outcome
     from bench.report import pick as report
@@ -155,14 +157,19 @@ def _text(answer: Answer, stored: Results, command: str, results: Path) -> str:
     record = stored.records[choice.shipped.cell] if choice.shipped else None
     is_fixed = record is not None and open_sizes.freezes(record.cell)
     sizes = ports.fixed_sizes(record, deployment.task_of(record)) if record and is_fixed else ""
-    tables = [module.table(choice, stored.records) for module in features.modules("deployment")]
     verdict = report.verdict(answer, command, outcome.results_option(results), sizes)
-    return "".join([report.front(answer), *tables, verdict])
+    return "".join([report.front(answer), *(addition.text for addition in additions), verdict])
 
 
-def _save(target: Path, answer: Answer, stored: Results, constraints: Constraints, tolerance: float) -> list[Path]:
+def _save(
+    target: Path,
+    answer: Answer,
+    stored: Results,
+    constraints: Constraints,
+    tolerance: float,
+    additions: Sequence[Addition],
+) -> list[Path]:
     """Save what is shipped; returns the files."""
-    from bench.api import features
     from bench.decisions import deployment
     from bench.measure.limits import Limits
     from bench.report import outcome
@@ -170,7 +177,6 @@ def _save(target: Path, answer: Answer, stored: Results, constraints: Constraint
     shipped = answer.choice.shipped
     assert shipped is not None
     record = stored.records[shipped.cell]
-    services = [module.service(answer.choice, stored.records) for module in features.modules("deployment")]
     unit = shipped.metric_loss_unit
     limits = {option: limit for option, (_, limit) in constraints.limits(unit).items()}
     with waiting.reporting("making the artifact again", options.say):
@@ -180,7 +186,7 @@ def _save(target: Path, answer: Answer, stored: Results, constraints: Constraint
             record,
             request={**deployment.with_units(limits, unit), "--tolerance": tolerance},
             limits=Limits.of(step_s=None, memory_bytes=None),
-            service=next(filter(None, services), None),
+            service=next((addition.service for addition in additions if addition.service), None),
             outcome=outcome.fields(answer),
         )
 

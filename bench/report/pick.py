@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
+from collections.abc import Mapping
 
 from bench.api import loss_units
 from bench.api.loss_units import AllowedLoss
@@ -14,6 +16,19 @@ from bench.decisions.standing import NONE, WINNER
 from bench.records import machines, ranking
 from bench.report import outcome, writing
 from bench.report.templates import fill
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Addition:
+    """What a feature adds to a pick.
+
+    Attributes:
+        text: a text between the front and the outcome; empty for none.
+        service: how what is shipped is best served, which its recipe keeps, too; None for nothing.
+    """
+
+    text: str = ""
+    service: Mapping[str, object] | None = None
 
 
 def front(answer: Answer) -> str:

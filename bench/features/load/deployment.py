@@ -11,10 +11,11 @@ from bench.features.load.lines import HIGHEST
 from bench.records import ranking
 from bench.records.store import Record
 from bench.report import writing
+from bench.report.pick import Addition
 
 
-def table(choice: Choice, records: Mapping[str, Record]) -> str:
-    """A table of how the qualified cells of a plan are best served, the highest rate first; empty without a plan.
+def addition(choice: Choice, records: Mapping[str, Record]) -> Addition:
+    """The table of a plan, and how it serves what is shipped best; nothing without a plan.
 
     Args:
         choice: the choice, whose cells stand for any number of threads here.
@@ -22,7 +23,13 @@ def table(choice: Choice, records: Mapping[str, Record]) -> str:
     """
     plan = turns.plan_of(records, choice.group.task)
     if plan is None:
-        return ""
+        return Addition()
+    service = turns.as_service(plan, Cell.from_path(choice.shipped.cell)) if choice.shipped else None
+    return Addition(text=_table(choice, plan), service=service)
+
+
+def _table(choice: Choice, plan: turns.Turns) -> str:
+    """How the qualified cells of a plan are best served, the highest rate first; empty where none is."""
     deployments = {turns.with_any_threads(Cell.from_path(row.cell)): row for row in choice.qualified.rows}
     best = {way: row for deployment, row in deployments.items() if (way := plan.best(deployment)) is not None}
     if not best:
@@ -32,11 +39,3 @@ def table(choice: Choice, records: Mapping[str, Record]) -> str:
     titles = ("split of the cores", f"highest rate at {render.bound(plan)}")
     names = [ranking.short_name(best[way]) for way in ways]
     return f"{writing.named_table('as a service', names, titles, lines)}\n"
-
-
-def service(choice: Choice, records: Mapping[str, Record]) -> dict[str, object] | None:
-    """How what is shipped is best served, as its recipe keeps it; None where no plan tells."""
-    plan = turns.plan_of(records, choice.group.task)
-    if plan is None or choice.shipped is None:
-        return None
-    return turns.as_service(plan, Cell.from_path(choice.shipped.cell))

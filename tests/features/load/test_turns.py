@@ -224,12 +224,13 @@ def test_a_plan_is_told_by_pick_and_kept_with_the_deployment(monkeypatch: pytest
     rows = assemble.rows({path: made.baseline(path, a=1) for path in (SLOW, FAST, FAST.replace("fast", "other"))})
     group = SimpleNamespace(task="toy")
     choice: Any = SimpleNamespace(group=group, qualified=SimpleNamespace(rows=rows), shipped=shipped)
-    kept = deployment.service(choice, planned)
+    addition = deployment.addition(choice, planned)
+    kept: Any = addition.service
     assert kept is not None
     assert [kept[name] for name in ("instances", "sessions", "threads", "max_batch")] == [2, 1, 1, 4]
     assert kept["highest_rate"]["value"] == pytest.approx(250, rel=0.02)  # type: ignore[index]
     assert kept["bound"] == {"statistic": P99, "most_ns": 20_000_000}
-    text = deployment.table(choice, planned)
+    text = addition.text
     *_, first, second, _ = text.splitlines()
     assert first.split("  ")[0] == "null/native/fast/null/cpu"
     assert [part.strip() for part in first.split("  ") if part][1] == "2 instances x 1 thread, batch <= 4"
