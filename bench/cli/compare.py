@@ -77,7 +77,7 @@ def compare(
     from bench.records.reading import told
     from bench.report import compare as report
 
-    given = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
+    description = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
     share = units.share(margin)
     goal = Goal(aims=Aims(margin=share), max_launches=launches, budget_s=units.seconds(budget))
     of_versions = bool(versions or python)
@@ -85,10 +85,10 @@ def compare(
         raise InputError("say what to compare: A and B, or --with PACKAGE==VERSION")
     if of_versions:
         model = options.here(model, trust, may_be_large=yes) if model is not None else None
-        asked = options.environments(versions, python)
-        compared = _versions(names or [], model, given, asked, goal, may_be_large=yes)
+        wanted = options.environments(versions, python)
+        compared = _versions(names or [], model, description, wanted, goal, may_be_large=yes)
     elif model is not None:
-        compared = _revisions(names or [], model, given, goal)
+        compared = _revisions(names or [], model, description, goal)
     else:
         before, after, *globs = names or []
         compared = stored(before, after, globs, results=results, margin=share, force=force)
@@ -98,7 +98,7 @@ def compare(
         raise typer.Exit(WORSE)
 
 
-def _revisions(names: list[str], model: Path, given: Options, goal: Goal) -> Compared:
+def _revisions(names: list[str], model: Path, description: Options, goal: Goal) -> Compared:
     """Compare two git revisions of a model.
 
     Args:
@@ -118,11 +118,11 @@ def _revisions(names: list[str], model: Path, given: Options, goal: Goal) -> Com
         )
     before, after, *globs = names
     with progress.observer(Console(stderr=True)) as watch:
-        return revisions.compare((before, after), model, given, globs, goal, watch, say=options.say_notes)
+        return revisions.compare((before, after), model, description, globs, goal, watch, say=options.say_notes)
 
 
 def _versions(
-    globs: list[str], model: Path | None, given: Options, asked: list[Asked], goal: Goal, *, may_be_large: bool
+    globs: list[str], model: Path | None, description: Options, wanted: list[Asked], goal: Goal, *, may_be_large: bool
 ) -> Compared:
     """Compare two environments on the cells of a model, or on those that globs name.
 
@@ -137,10 +137,10 @@ def _versions(
     from bench.report.terminal import Console
     from bench.tasks import adopt
 
-    if len(asked) > 2:
-        raise InputError(f"two environments are compared, not {len(asked)}; `bench run` takes any number of --with")
+    if len(wanted) > 2:
+        raise InputError(f"two environments are compared, not {len(wanted)}; `bench run` takes any number of --with")
     if model is not None:
-        adopted = adopt.adopt(model, given)
+        adopted = adopt.adopt(model, description)
         options.say_notes(adopted.notes)
         cells = (
             sweeps.select([f"{adopted.name}/{glob}" for glob in globs], None) if globs else sweeps.plain(adopted.name)
@@ -155,4 +155,4 @@ def _versions(
         raise InputError("say which cells to compare: globs, or --model FILE")
     limits = Limits.of(step_s=None, memory_bytes=None)
     with progress.observer(Console(stderr=True)) as watch:
-        return versions.compare(cells, asked, goal, watch, limits=limits, may_be_large=may_be_large)
+        return versions.compare(cells, wanted, goal, watch, limits=limits, may_be_large=may_be_large)

@@ -13,14 +13,14 @@ from bench.tasks.adopt import Adopted, Options
 
 
 def adopted(
-    model: Path, given: Options, axes: Mapping[str, tuple[int, ...]], limits: Limits, results: Path
+    model: Path, description: Options, axes: Mapping[str, tuple[int, ...]], limits: Limits, results: Path
 ) -> tuple[Adopted, dict[str, tuple[int, ...]]]:
     """The task of a model and the sizes to measure, see `sizing.adopted`; its name is kept with the results.
 
     Raises:
         InputError: as `sizing.adopted`.
     """
-    task, axes = sizing.adopted(model, given, axes, limits, results=results)
+    task, axes = sizing.adopted(model, description, axes, limits, results=results)
     if task.chosen is not None:
         names.keep(results, task.chosen)
     options.say_notes(task.notes)

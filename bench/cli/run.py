@@ -88,10 +88,10 @@ def run(
 
     limits, total_s = units.limits(timeout, memory), units.seconds_of(total)
     request = run_cells.Request(globs=globs, sweep=sweep, axes=axes_from(dim or ()), budget_s=units.seconds_of(budget))
-    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
+    description = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     if model is not None:
         model = options.here(model, trust, may_be_large=yes, is_offline=offline)
-        choice = run_cells.of_model(model, given, request, limits, results)
+        choice = run_cells.of_model(model, description, request, limits, results)
     else:
         choice = run_cells.of_globs(request)
     cells = options.with_versions(choice.cells, versions, python, may_be_large=yes)

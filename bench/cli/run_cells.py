@@ -98,12 +98,12 @@ def of_globs(request: Request) -> Choice:
     return Choice(cells=_selected(request), budget_s=request.budget_s, began_s=began_s)
 
 
-def of_model(path: Path, given: adopt.Options, request: Request, limits: Limits, results: Path) -> Choice:
+def of_model(path: Path, description: adopt.Options, request: Request, limits: Limits, results: Path) -> Choice:
     """The cells of a model of one's own: without a glob or a sweep, those that make the first table.
 
     Args:
         path: the model.
-        given: the options that describe it, without sizes.
+        description: the options that describe it, without sizes.
         request: which cells to measure; globs are behind the task.
         limits: time and memory of each worker.
         results: folder of the results, which knows the names of models.
@@ -112,15 +112,15 @@ def of_model(path: Path, given: adopt.Options, request: Request, limits: Limits,
         InputError: the model cannot be taken, or as `of_globs`.
     """
     began_s = time.monotonic()
-    adopted, axes = sizing.adopted(path, given, request.axes, limits, results=results)
+    adopted, axes = sizing.adopted(path, description, request.axes, limits, results=results)
     options.say_notes(adopted.notes)
     task = catalog.task(adopted.name)
     is_first = not request.globs and request.sweep is None
     globs = [adopted.glob(pattern) for pattern in request.globs or [FIRST_CELLS if is_first else "*"]]
-    asked = dataclasses.replace(request, globs=globs, sweep="full" if is_first else request.sweep, axes=axes)
+    narrowed = dataclasses.replace(request, globs=globs, sweep="full" if is_first else request.sweep, axes=axes)
     # A decoder is measured as it generates. Samples and sizes are those of a pass over all tokens.
-    generates = is_first and task.decoder is not None and not (axes or given.dataset or given.shapes)
-    cells = sweeps.generating_cells(adopted.name) if generates else _selected(asked)
+    generates = is_first and task.decoder is not None and not (axes or description.dataset or description.shapes)
+    cells = sweeps.generating_cells(adopted.name) if generates else _selected(narrowed)
     choice = Choice(
         cells=cells,
         sizes=getattr(task, "sizes", {}),
