@@ -64,8 +64,8 @@ def _distributions() -> Mapping[str, list[str]]:
 def task_digest(task: Task) -> str:
     """Hash of a task's folder (code and weights, without `NOT_SOURCE`) and of the code it builds on."""
     if isinstance(task, View):
-        made = code_digests.of_function(MAKERS[type(task)])
-        return cache.digest([task_digest(task.of), made, task.differs_by])
+        maker = code_digests.of_function(MAKERS[type(task)])
+        return cache.digest([task_digest(task.of), maker, task.differs_by])
     used = [loading.task_path(name).parent for name in task.uses]
     code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
     folder = cache.digest_folder(task.folder, without=NOT_SOURCE)

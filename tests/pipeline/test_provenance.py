@@ -273,9 +273,9 @@ def test_tasks_that_are_made_in_other_ways_have_other_digests() -> None:
     """Their samples, too, are kept by these digests."""
     whole = catalog.task("super_resolution")
     sized = {"height": 32, "width": 32}
-    made = [whole, tuning.tuning(whole), tuning.confirming(whole)]
-    made += [resized.resized(task, sized) for task in made] + [resized.resized(whole, {**sized, "width": 48})]
-    assert len({provenance.task_digest(task) for task in made}) == len(made)
+    tasks = [whole, tuning.tuning(whole), tuning.confirming(whole)]
+    tasks += [resized.resized(task, sized) for task in tasks] + [resized.resized(whole, {**sized, "width": 48})]
+    assert len({provenance.task_digest(task) for task in tasks}) == len(tasks)
 
 
 def test_digests_are_the_same_in_threads_that_interrupt_each_other() -> None:

@@ -98,7 +98,7 @@ def load(
         _check_plan(ctx, latency, baseline)
     bound_s, duration_s = _bound(latency, mlperf)
     delay_ns = int(1e9 * units.seconds(max_delay)) if max_delay else 0
-    asked = Asked(
+    wanted = Asked(
         scenarios=scenarios,
         sporadic=sporadic_s,
         rate=rate,
@@ -109,9 +109,9 @@ def load(
         budget_s=units.seconds(budget),
     )
     limits = units.limits(timeout, memory)
-    given = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
-    cells = _cells(globs, dim, model if model is None else options.here(model, trust), given, limits, results)
-    store = _measure(ctx, cells, asked, limits, results, baseline=baseline, plan=plan)
+    description = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
+    cells = _cells(globs, dim, model if model is None else options.here(model, trust), description, limits, results)
+    store = _measure(ctx, cells, wanted, limits, results, baseline=baseline, plan=plan)
     if not _print(store, cells, format, plan=plan):
         raise typer.Exit(1)
 
@@ -125,12 +125,12 @@ def _scenarios(scenario: Sequence[str] | None, idle: str) -> tuple[list[str], fl
     from bench.features.load import loadgen, sporadic
 
     loadgen.require()
-    wanted = list(dict.fromkeys(scenario or [loadgen.SERVER]))
+    names = list(dict.fromkeys(scenario or [loadgen.SERVER]))
     known = (*loadgen.SCENARIOS, sporadic.SCENARIO)
-    if unknown := [name for name in wanted if name not in known]:
+    if unknown := [name for name in names if name not in known]:
         raise InputError(f"no scenario {unknown[0]!r}; there are {', '.join(known)}")
-    others = [name for name in wanted if name != sporadic.SCENARIO]
-    return others, units.seconds(idle) if sporadic.SCENARIO in wanted else None
+    others = [name for name in names if name != sporadic.SCENARIO]
+    return others, units.seconds(idle) if sporadic.SCENARIO in names else None
 
 
 def _check_plan(ctx: typer.Context, latency: str | None, baseline: str | None) -> None:
@@ -165,7 +165,12 @@ def _bound(latency: str | None, mlperf: bool) -> tuple[float | None, float]:
 
 
 def _cells(
-    globs: Sequence[str] | None, dim: list[str] | None, model: Path | None, given: Own, limits: Limits, results: Path
+    globs: Sequence[str] | None,
+    dim: list[str] | None,
+    model: Path | None,
+    description: Own,
+    limits: Limits,
+    results: Path,
 ) -> list[Cell]:
     """The cells that globs name, or those of a model of one's own at batch 1 and one thread."""
     from bench.cli import own
@@ -174,7 +179,7 @@ def _cells(
 
     axes = axes_from(dim or ())
     if model is not None:
-        adopted, axes = own.adopted(model, given, axes, limits, results)
+        adopted, axes = own.adopted(model, description, axes, limits, results)
         globs = [adopted.glob(pattern) for pattern in globs or ["*/b1t1"]]
     return sizing.at_sizes(sweeps.select(globs or [], None), axes)
 
@@ -182,7 +187,7 @@ def _cells(
 def _measure(
     ctx: typer.Context,
     cells: Sequence[Cell],
-    asked: Asked,
+    wanted: Asked,
     limits: Limits,
     results: Path,
     *,
@@ -208,12 +213,12 @@ def _measure(
     chosen = Cell.from_path(baseline) if baseline else None
     if chosen is not None and all(cell.group != chosen.group for cell in cells):
         raise InputError(f"--baseline {chosen} answers another request than the cells")
-    if plan or asked.setup.at_once > 1:
+    if plan or wanted.setup.at_once > 1:
         options.say_notes(notes_on_several(cells))
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
-        (PlanSweep if plan else LoadSweep)(store, settings, observer, asked).run(cells)
+        (PlanSweep if plan else LoadSweep)(store, settings, observer, wanted).run(cells)
     return store
 
 

@@ -203,13 +203,13 @@ def _plan(found: Turns, format: str) -> str:
 
 
 def _sporadic(records: Sequence[Record], format: str) -> str:
-    found = [(record.cell.path, alone) for record in records if (alone := sporadic_of(record)) is not None]
-    if not found:
+    measured = [(record.cell.path, alone) for record in records if (alone := sporadic_of(record)) is not None]
+    if not measured:
         return ""
-    names = list(dict.fromkeys(name for _, one in found for name in one.after_ns))
+    names = list(dict.fromkeys(name for _, one in measured for name in one.after_ns))
     titles = ["cell", "back to back (ms)", *(f"after {name} (ms)" for name in names if name != BUSY), "cold start (ms)"]
     lines = []
-    for path, one in found:
+    for path, one in measured:
         medians = [_median(one.after_ns.get(name, ())) for name in (BUSY, *(name for name in names if name != BUSY))]
         lines.append([path, *map(writing.milliseconds, medians), writing.milliseconds(_median(one.cold_start_ns))])
     return _table(titles, lines, format)
