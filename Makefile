@@ -41,7 +41,9 @@ $(MERMAID):  # draws the diagrams of the site; from its registry, for no package
 	mkdir -p build/mermaid
 	cd build/mermaid && npm pack --silent mermaid@$(MERMAID_VERSION) && tar xzf mermaid-*.tgz package/dist/mermaid.min.js package/LICENSE
 
+# Compiled here, for where $PYTHONDONTWRITEBYTECODE is set, as in many containers, each of a sweep's processes would do it.
 install: $(READY)  ## set up .venv with every framework, runtime and tool
+	@$(BIN)/python -m compileall -q bench models datasets
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
 	$(RUN) run --budget $(BUDGET) --total $(TOTAL) $(if $(WHOLE),--whole-split) --results $(RESULTS)
 	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' -o -name '*.j2' -o -name '*.css' -o -name '*.js' \) -print -quit)" \

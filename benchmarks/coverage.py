@@ -7,8 +7,9 @@ claimed" is the share of sweeps that claim a winner with a regret of at most 5 %
 claims that is false.
 
 All of it takes a day of one core; what was simulated is kept in a folder, and the same command goes on where it was
-stopped. The rates of whole cases, a scenario and a number of launches, are kept in results/coverage.json as long as the
-code that they are about does not change.
+stopped. The rates of whole cases, a scenario and a number of launches, are kept in results/coverage.json. They
+stay valid while the code that they depend on is the same, and after a change that leaves the first sweeps of the case
+as they were, as a change of names does.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import inspect
 import itertools
 import json
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -54,6 +56,8 @@ ALWAYS: tuple[Callable[..., object], ...] = (
 """The claims that are simulated, and what enters launches; with all that they reach, the rates depend on these."""
 PART, PART_OF_RACES = 50, 10
 """Sweeps that one process simulates at a time: as many as take a few seconds, or half a minute."""
+FIRST = 3
+"""Sweeps of a case that are simulated again where the code has changed."""
 WITHIN = 0.03
 REGRET = Aims().regret
 SPREAD = (0.0, 0.0, 0.0, 0.01, -0.01, 0.03, -0.03, 0.1, -0.1, 0.5, -0.5, -0.2)
@@ -174,6 +178,7 @@ def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: 
     rates["false slower"].add(any(share <= WITHIN for share in beyond.values()))
     tolerated = selection.select(fitted, names, within=REGRET)
     assert tolerated is not None
+    rates["regret"].add(tolerated.regrets[tolerated.first])
     is_claimed = tolerated.regrets[tolerated.first] <= REGRET
     rates["regret claimed"].add(is_claimed)
     if is_claimed:
@@ -181,15 +186,23 @@ def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: 
 
 
 def run(scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
-    """The rates of many sweeps."""
-    random = np.random.default_rng(seed)
+    """The rates of many sweeps, which are the same for the same seed."""
+    generator = np.random.default_rng(seed)
+    random.seed(repr(seed))  # of the order of the launches in a round
     rates: Rates = collections.defaultdict(Rate)
     if not launches and scenario.race_offsets:
         scenario = dataclasses.replace(scenario, offsets=scenario.race_offsets)
     for _ in range(trials):
-        world = World(scenario, random)
+        world = World(scenario, generator)
         judge(world.rounds(launches) if launches else world.race(Goal()), world, rates)
     return dict(rates)
+
+
+def first(scenario: Scenario, launches: int) -> str:
+    """A digest of the first sweeps of a case: of the figures of all their claims, to nine digits."""
+    rates = run(scenario, launches, FIRST, (SCENARIOS.index(scenario), launches, 0))
+    figures = {name: (f"{rate.times:.9g}", rate.of) for name, rate in sorted(rates.items())}
+    return hashlib.sha256(repr(figures).encode()).hexdigest()[:12]
 
 
 def summed(parts: Iterable[Rates]) -> Rates:
@@ -250,33 +263,43 @@ class Kept:
 
 
 class Cases:
-    """Rates of whole cases, a scenario and a number of launches each, in a file, as long as the code is the same."""
+    """Rates of whole cases, a scenario and a number of launches each, in a file.
+
+    A case has the digest of the code that it was simulated by, and that of its first sweeps.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._codes = {"launches": code(1), "race": code(RACE)}
+        self._cases: dict[str, dict[str, Any]] = json.loads(file.read_text())["cases"] if file.exists() else {}
 
-    def rates(self, case: str) -> Rates | None:
-        """The rates of a case that was simulated; None for another."""
-        stored = self._stored()
-        return _from_json(stored[case]) if case in stored else None
+    def rates(self, scenario: Scenario, launches: int, trials: int) -> Rates | None:
+        """The rates of a case that was simulated by this code, or by code that gives the same; None for another."""
+        stored = self._cases.get(_name(scenario, launches, trials))
+        if stored is None:
+            return None
+        if stored["code"] != self._code(launches):
+            if stored["first"] != first(scenario, launches):
+                return None
+            self._put(_name(scenario, launches, trials), stored | {"code": self._code(launches)})
+        return _from_json(stored["rates"])
 
-    def keep(self, case: str, rates: Rates) -> None:
-        """Add a case to those that are in the file by now."""
-        stored = self._stored() | {case: _as_json(rates)}
-        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(stored[name])}" for name in sorted(stored))
-        write_atomically(self._file, f'{{"code": {json.dumps(self._codes)}, "rates": {{\n{lines}\n}}}}\n')
+    def keep(self, scenario: Scenario, launches: int, trials: int, rates: Rates) -> None:
+        """Add a case to those in the file."""
+        case = {"code": self._code(launches), "first": first(scenario, launches), "rates": _as_json(rates)}
+        self._put(_name(scenario, launches, trials), case)
 
-    def _stored(self) -> dict[str, Any]:
-        """By case, the rates that are of the code as it is now."""
-        stored = json.loads(self._file.read_text()) if self._file.exists() else {"code": {}, "rates": {}}
-        now = {kind for kind, digest in self._codes.items() if stored["code"].get(kind) == digest}
-        return {case: rates for case, rates in stored["rates"].items() if _kind(case) in now}
+    def _code(self, launches: int) -> str:
+        return self._codes["launches" if launches else "race"]
+
+    def _put(self, name: str, case: dict[str, Any]) -> None:
+        self._cases[name] = case
+        lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(self._cases[name])}" for name in sorted(self._cases))
+        write_atomically(self._file, f'{{"cases": {{\n{lines}\n}}}}\n')
 
 
-def _kind(case: str) -> str:
-    """The kind of a case, by which it depends on more or less of the code: see `code`."""
-    return "race" if case.split("; ")[1] == "race" else "launches"
+def _name(scenario: Scenario, launches: int, trials: int) -> str:
+    return f"{scenario.name}; {launches or 'race'}; {trials} sweeps"
 
 
 def main() -> None:
@@ -293,24 +316,22 @@ def main() -> None:
     failures = []
     parts, stored = Kept(arguments.folder), Cases(arguments.cases)
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        cases: dict[str, tuple[Scenario, int, list[Future[Rates]]]] = {}
+        cases: list[tuple[Scenario, int, int, Rates | list[Future[Rates]]]] = []
         chosen = [(number, each) for number, each in enumerate(SCENARIOS) if arguments.only in each.name]
         for (number, scenario), launches in itertools.product(chosen, arguments.launches):
             trials, part = (arguments.trials, PART) if launches else (arguments.races, PART_OF_RACES)
-            case = f"{scenario.name}; {launches or 'race'}; {trials} sweeps"
-            sizes = _sizes(trials, part) if stored.rates(case) is None else []
+            rates = stored.rates(scenario, launches, trials)
             waiting = [
                 pool.submit(parts.run, scenario, launches, size, (number, launches, place))
-                for place, size in enumerate(sizes)
+                for place, size in enumerate(_sizes(trials, part) if rates is None else [])
             ]
-            cases[case] = scenario, launches, waiting
-        for case, (scenario, launches, waiting) in cases.items():
-            rates = stored.rates(case)
-            if rates is None:
-                rates = summed(part.result() for part in waiting)
-                stored.keep(case, rates)
+            cases.append((scenario, launches, trials, waiting if rates is None else rates))
+        for scenario, launches, trials, rates in cases:
+            if isinstance(rates, list):
+                rates = summed(part.result() for part in rates)
+                stored.keep(scenario, launches, trials, rates)
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
-            print(f"{case:50}  {figures}", flush=True)
+            print(f"{_name(scenario, launches, trials):50}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)
     instrument.finish(failures)
 

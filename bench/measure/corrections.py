@@ -81,12 +81,18 @@ def judge(comparisons: Sequence[Comparison], *, margin: float, alpha: float = st
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's adjusted p-values, in the order of the p-values."""
-    if not p_values:
-        return []
-    from scipy.stats import false_discovery_control
+    """Benjamini and Hochberg's adjusted p-values, in the order of the p-values.
 
-    return [float(value) for value in false_discovery_control(p_values)]
+    As `scipy.stats.false_discovery_control`, whose import would take every command half a second.
+    """
+    number = len(p_values)
+    order = sorted(range(number), key=p_values.__getitem__)
+    least = 1.0
+    adjusted = [1.0] * number
+    for rank, index in reversed([*enumerate(order, 1)]):
+        least = min(least, p_values[index] * (number / rank))
+        adjusted[index] = least
+    return adjusted
 
 
 def drift(changes: Sequence[Comparison]) -> float:

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from bench import api
 from bench.api import Plugin, cache, loading
+from bench.api.collector import without_collector
 from bench.plugins import catalog
 
 EFFECTS = ""
@@ -49,7 +50,7 @@ _READING = threading.Lock()
 
 @functools.cache
 def _digest(path: Path, name: str | None, _changed_ns: int, *, beside: frozenset[str]) -> str:
-    with _READING:
+    with _READING, without_collector():
         return _Reading(beside).digest(path, name)
 
 
@@ -101,6 +102,7 @@ class _Reading:
 
     def __init__(self, beside: frozenset[str]) -> None:
         self._beside = beside
+        self._sources: dict[Path, _Source] = {}
         self._reached: dict[tuple[Path, str], str] = {}
         self._imported: set[Path] = set()
         self._followed: set[_Target] = set()
@@ -115,7 +117,9 @@ class _Reading:
         return hashlib.sha256(repr(content).encode()).hexdigest()
 
     def _parsed(self, path: Path) -> _Source:
-        return _parse(path, path.stat().st_mtime_ns, self._beside)
+        if path not in self._sources:
+            self._sources[path] = _parse(path, path.stat().st_mtime_ns, self._beside)
+        return self._sources[path]
 
     def _reach(self, path: Path, name: str) -> None:
         """Count the definition of a name in a file, and every definition that it names in turn."""

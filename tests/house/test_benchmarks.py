@@ -146,24 +146,37 @@ def test_stored_coverage_depends_on_all_code_that_a_simulated_sweep_runs(scripts
     assert folder / "rounds.py" not in ran, "it chose no launches"
 
 
-def test_simulated_rates_are_kept_as_long_as_the_code_is_the_same(
+def test_the_same_seed_simulates_the_same_race(scripts: Any) -> None:
+    coverage = scripts("coverage")
+    loud = next(each for each in coverage.SCENARIOS if each.name == "forty, launches of 5 %")
+    one, other = (coverage.run(loud, coverage.RACE, trials=1, seed=(0, 0, 0)) for _ in range(2))
+    assert one["launches"].times > 30
+    assert one == other
+    assert coverage.run(loud, coverage.RACE, trials=1, seed=(0, 0, 1)) != one
+
+
+def test_simulated_rates_are_kept_as_long_as_the_code_gives_the_same(
     scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coverage = scripts("coverage")
-    cases = coverage.Cases(tmp_path / "coverage.json")
-    cases.keep("quiet; 1", {"covered": coverage.Rate(times=9, of=10)})
-    coverage.Cases(tmp_path / "coverage.json").keep("quiet; 2", {"covered": coverage.Rate(times=3, of=4)})
-    assert cases.rates("quiet; 1") == {"covered": coverage.Rate(times=9, of=10)}
-    assert cases.rates("quiet; 2") == {"covered": coverage.Rate(times=3, of=4)}
-    cases.keep("quiet; race; 5 sweeps", {"covered": coverage.Rate(times=5, of=5)})
-    code = coverage.code
-    with monkeypatch.context() as patch:
-        patch.setattr(coverage, "code", lambda launches: "other" if launches else code(launches))
-        changed = coverage.Cases(tmp_path / "coverage.json")
-    assert changed.rates("quiet; 1") is None
-    assert changed.rates("quiet; race; 5 sweeps") == {"covered": coverage.Rate(times=5, of=5)}
-    monkeypatch.setattr(coverage, "SCENARIOS", coverage.SCENARIOS[:-1])
-    assert coverage.Cases(tmp_path / "coverage.json").rates("quiet; race; 5 sweeps") is None
+    quiet, file = coverage.SCENARIOS[0], tmp_path / "coverage.json"
+    nine, three = ({"covered": coverage.Rate(times=times, of=10)} for times in (9, 3))
+    cases = coverage.Cases(file)
+    cases.keep(quiet, 1, 10, nine)
+    cases.keep(quiet, 2, 10, three)
+    again = coverage.Cases(file)
+    assert again.rates(quiet, 1, 10) == nine
+    assert again.rates(quiet, 2, 10) == three
+    assert again.rates(quiet, 2, 20) is None
+
+    monkeypatch.setattr(coverage, "code", lambda launches: "renamed")
+    coverage.Cases(file).rates(quiet, 1, 10)
+    digests = [case["code"] for case in json.loads(file.read_text())["cases"].values()]
+    assert digests.count("renamed") == 1, "the case whose first sweeps are as before has the new digest"
+
+    monkeypatch.setattr(coverage, "code", lambda launches: "other")
+    monkeypatch.setattr(coverage.World, "latency_ns", lambda world, name: 1.0)
+    assert coverage.Cases(file).rates(quiet, 2, 10) is None
 
 
 def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.CaptureFixture[str]) -> None:

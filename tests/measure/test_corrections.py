@@ -37,6 +37,16 @@ def judge(*comparisons: Comparison) -> list[corrections.Judged]:
     return [judged for judged in found if judged is not None]
 
 
+def test_adjusted_p_values_are_those_of_scipy() -> None:
+    from scipy.stats import false_discovery_control
+
+    random = np.random.default_rng(3)
+    for number in (1, 2, 7, 300):
+        p_values = random.random(number) ** 3
+        p_values[: number // 3] = p_values[0]  # ties
+        np.testing.assert_allclose(corrections.adjusted([*p_values]), false_discovery_control(p_values), rtol=1e-15)
+
+
 def test_adjusted_by_hand() -> None:
     """Sorted, they are 0.005 x 4/1, 0.01 x 4/2, 0.03 x 4/3 and 0.04 x 4/4."""
     assert corrections.adjusted([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.api.collector import without_collector
 from bench.api.errors import BenchError
 from bench.graphs.costs import macs, observed, sharing
 from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
@@ -125,7 +125,7 @@ def profile(
     path = Path(path)
     wanted = {**{name: array.shape for name, array in (inputs or {}).items()}, **(shapes or {})}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_without_collector())
+        stack.enter_context(without_collector())
         stored = files.read(path)
         stored = dataclasses.replace(stored, model=settled.settle(stored.model))
         stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
@@ -159,22 +159,6 @@ def profile(
             else sum([info.bytes or 0 for info in seen.values() if not info.is_weight]),
             notes=tuple(notes),
         )
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep Python's garbage collector from looking through objects that are all in use.
-
-    In paired turns on the light models of the onnx package this saves 10 % of DenseNet-121's profile, and nothing of
-    SqueezeNet's.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _observed(
