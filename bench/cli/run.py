@@ -114,27 +114,31 @@ def _measure(
     """Run a sweep here or on a fleet; returns the store of each kind of machine, and its sweep."""
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
-    from bench.cli.run_output import print_standing
     from bench.cli.stopping import Stopped, Stopping
     from bench.measure import machine
     from bench.pipeline.sweep import Sweep
     from bench.report.terminal import Console
 
     stopping = ctx.obj or Stopping()
-    if FLEET in ctx.meta:
-        return _on_fleet(
-            ctx.meta[FLEET], output.cells, settings, lambda kind: KeepingStore(output.folder, kind, stopping)
-        )
-    store = KeepingStore(output.folder, machine.name(), stopping)
-    rows = functools.partial(output.rows, store)
-    try:
-        with progress.observer(Console(stderr=True), None if is_own else rows, busy=machine.busy) as observer:
-            sweep = Sweep(store, settings, observer)
-            sweep.run(output.cells)
-    except Stopped:
-        with stopping.last_words():
-            print_standing(rows(), len(output.cells))
-        raise
+    stores: list[KeepingStore] = []
+
+    def opened(kind: str) -> KeepingStore:
+        stores.append(KeepingStore(output.folder, kind, stopping))
+        return stores[-1]
+
+    with stopping.last_words():  # from the start: what waits for a worker ends later than most commands
+        try:
+            if FLEET in ctx.meta:
+                return _on_fleet(ctx.meta[FLEET], output.cells, settings, opened)
+            store = opened(machine.name())
+            rows = None if is_own else functools.partial(output.rows, store)
+            with progress.observer(Console(stderr=True), rows, busy=machine.busy) as observer:
+                sweep = Sweep(store, settings, observer)
+                sweep.run(output.cells)
+        except Stopped:
+            for store in stores:
+                output.show_standing(store)
+            raise
     return [(store, sweep)]
 
 

@@ -73,6 +73,15 @@ class Output:
         )
         return is_measured and not (strict and any(row.status == "failed" or row.fidelity == "broken" for row in shown))
 
+    def show_standing(self, store: Store) -> None:
+        """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
+        shown = self.rows(store)
+        timed = [row for row in shown if row.num_launches or row.same_as]
+        if not timed:
+            return
+        print_table(timed)
+        options.say_notes(not_in_table(shown, len(self.cells)))
+
     def _print(self, stored: Results, shown: Sequence[Row], late: Sequence[str]) -> bool:
         """Print the tables of a run, its notes and its last lines; returns whether a cell was measured."""
         print_table(shown)
@@ -90,16 +99,18 @@ class Output:
         return next_step.is_measured(shown)
 
 
-def print_standing(shown: Sequence[Row], total: int) -> None:
-    """Print the table of the cells that were timed before a run was stopped, and how many are not in it."""
-    timed = [row for row in shown if row.num_launches or row.same_as]
-    if not timed:
-        return
-    print_table(timed)
-    known = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"}
-    missing = total - len(known.union(row.cell for row in timed))
-    if missing > 0:
-        options.say(f"{missing} of {total} cells are not in this table: they were not timed yet")
+def not_in_table(shown: Sequence[Row], total: int) -> list[str]:
+    """A line about the cells that are not in the table of a run that was stopped; empty where all are.
+
+    Args:
+        shown: the rows of all cells that the run began.
+        total: the number of its cells.
+    """
+    timed = {row.cell for row in shown if row.num_launches or row.same_as}
+    ended = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"} - timed
+    counts = {"not timed yet": total - len(timed | ended), "failed, broken or skipped": len(ended)}
+    missing = [f"{number} {why}" for why, number in counts.items() if number]
+    return [f"of {total} cells, these are not in the table: {', '.join(missing)}"] if missing else []
 
 
 def untimed(left_out: Sequence[Cell], shown: Sequence[Row], total: int) -> list[str]:

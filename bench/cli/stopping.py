@@ -78,7 +78,7 @@ class Stopping:
             os.close(self._wake)
 
     def _came(self, number: int, _: FrameType | None) -> None:
-        if self._has_last_words:  # the second: they are not wanted
+        if self._number and self._has_last_words:  # the second: they are not wanted
             self.end()
         if not self._number:  # else it is heeded already
             self._number = number
@@ -99,7 +99,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def last_words(self) -> Iterator[None]:
-        """Have some time, after a signal, for the statements in the `with` block; a second signal ends them."""
+        """Have some time after a signal that comes in the `with` block, to tell what is done; a second ends it."""
         self._has_last_words = True
         try:
             yield

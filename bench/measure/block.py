@@ -54,6 +54,7 @@ class Subject:
         opening: the request that opens the cell's session and leaves it open.
         rss_bytes: resident memory of a worker that runs the cell, as the verification measured it.
         interpreter: runs the worker.
+        program: what the machine's state acts on, see `comparison.Series`; empty for the name of the runtime.
     """
 
     cell: Cell
@@ -63,6 +64,7 @@ class Subject:
     opening: Request
     rss_bytes: int
     interpreter: Interpreter = OWN
+    program: str = ""
 
 
 MOST_FIRST = 1 << 16

@@ -44,7 +44,7 @@ class Series:
 
     Attributes:
         name: the cell's name among those that it is compared with.
-        program: what the machine's state acts on: the name of the cell's runtime.
+        program: what the machine's state acts on: the packages that the cell's runtime runs, such as `onnxruntime`.
         launches: its launches; of a baseline, in the roles of the reference and of the control.
     """
 

@@ -44,7 +44,7 @@ class Observation:
 
     Attributes:
         cell: path of the cell.
-        program: what the machine's state acts on: the name of the cell's runtime.
+        program: what the machine's state acts on, see `comparison.Series`.
         block: identifier of the block.
         time_s: when it ran, in seconds from any origin.
         level: natural logarithm of the latency in nanoseconds.

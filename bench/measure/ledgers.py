@@ -44,8 +44,8 @@ class Ledger:
 
     def series(self) -> Series:
         """The launches so far."""
-        cell = self.subject.cell
-        return Series(name=self.name, program=cell.runtime.listed, launches=tuple(self.launches))
+        program = self.subject.program or self.subject.cell.runtime.listed
+        return Series(name=self.name, program=program, launches=tuple(self.launches))
 
 
 @dataclasses.dataclass(kw_only=True)

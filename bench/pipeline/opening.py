@@ -12,9 +12,10 @@ from bench.api.names import PluginName
 from bench.measure.block import Request, Subject
 from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
-from bench.pipeline import environments, operations
+from bench.pipeline import environments, operations, provenance
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog, declared
+from bench.records.measured import program_of
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
@@ -81,4 +82,5 @@ def subject(value: Verified) -> Subject:
         opening=Request(operation=operations.open_session, arguments={**known, "inputs": str(value.inputs)}),
         rss_bytes=value.quality.rss_bytes,
         interpreter=environments.interpreter_of("runtimes", value.cell.runtime),
+        program=program_of(value.cell.runtime, provenance.versions_run(value.cell)),
     )

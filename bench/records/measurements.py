@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from bench.measure import comparison, noise
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
-from bench.records.measured import Measured
+from bench.records.measured import Measured, program_of
 
 
 class Measurements:
@@ -73,4 +73,5 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
 
 
 def _series(path: str, record: Measured) -> Series:
-    return Series(name=path, program=record.cell.runtime.listed, launches=record.launches)
+    program = program_of(record.cell.runtime, record.header.versions)
+    return Series(name=path, program=program, launches=record.launches)

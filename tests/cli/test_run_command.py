@@ -52,6 +52,22 @@ def cells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *
     return capsys.readouterr().out.split()
 
 
+@pytest.mark.parametrize("flags", [[], ["--whole-split"]])
+def test_whole_splits_are_verified_where_it_is_asked_for(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[sweep.Options] = []
+
+    def measure(_: object, settings: sweep.Options, *__: object, **___: object) -> list[object]:
+        seen.append(settings)
+        return []
+
+    monkeypatch.setattr("bench.cli.run._measure", measure)
+    monkeypatch.setattr(sys, "argv", ["bench", "run", "toy/null/native/raw/null/cpu/b1t1", *flags])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert not end.value.code
+    assert [settings.whole_split for settings in seen] == [bool(flags)]
+
+
 def test_half_a_minute_answers_one_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found = cells(monkeypatch, capsys)
     assert "model/onnx/native/raw/onnxruntime/cpu/b1t1" in found
@@ -123,15 +139,16 @@ def test_runtimes_at_all_cores_are_a_glob_away(
     assert {path.split("/")[3] for path in found} == {"raw"}
 
 
-def test_a_cell_that_was_timed_and_has_ended_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_that_was_timed_and_has_ended_is_counted_once() -> None:
     """Of five cells, one was timed, one was timed before it was broken, and one was skipped."""
     shown = [
         searches.row(cell="a", num_launches=1),
         searches.row(cell="b", num_launches=1, fidelity="broken"),
         searches.row(cell="c", status="skipped"),
     ]
-    run_output.print_standing(shown, 5)
-    assert "2 of 5 cells are not in this table" in capsys.readouterr().err
+    (line,) = run_output.not_in_table(shown, 5)
+    assert line == "of 5 cells, these are not in the table: 2 not timed yet, 1 failed, broken or skipped"
+    assert run_output.not_in_table(shown[:2], 2) == []
 
 
 def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:

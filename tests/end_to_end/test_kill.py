@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -114,16 +115,19 @@ def test_line_that_was_cut_short_is_measured_again(harness: Harness) -> None:
     ],
 )
 def test_signal(harness: Harness, number: int, code: int) -> None:
-    """Ctrl-C goes to the whole group, as a terminal sends it, and may come twice in a row."""
+    """A signal goes to the whole group, as a terminal sends it; the first asks for what is measured, as a table."""
     process = harness.start(*command(FEW, launches=50), "--margin", "0.0001%", process_group=0)
     wait_for(lambda: len(harness.launch_ids()) >= 3, "no block was finished")
     finished = harness.launch_ids()
     start_s = time.monotonic()
     os.killpg(process.pid, number)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+    if number == signal.SIGTERM:  # twice in a row, as from somebody who does not wait for the table
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
     assert process.wait(timeout=30) == code
     assert time.monotonic() - start_s < 5
+    table = (harness.folder / "stdout").read_text()
+    assert number == signal.SIGTERM or ("p50 (ms)" in table and "baseline" in table)
     last = harness.stderr().splitlines()[-1]
     assert last == f"bench: stopped; {len(harness.launch_ids())} launches kept; the same command goes on"
     assert "Traceback" not in harness.stderr()
@@ -132,6 +136,17 @@ def test_signal(harness: Harness, number: int, code: int) -> None:
     harness.here(*command(FEW))
     assert set(finished) <= set(harness.launch_ids())
     check_complete(harness, FEW)
+
+
+def test_a_signal_before_all_cells_are_timed_says_which_are_not_in_the_table(harness: Harness) -> None:
+    """A brief sweep goes on with other cells while one of them is verified."""
+    harness.here(*command(FEW))
+    process = harness.start(*command(CELLS), process_group=0)
+    wait_for(lambda: len(harness.lines("quality")) > len(FEW), "no other cell was verified")
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert "baseline" in (harness.folder / "stdout").read_text()
+    assert re.search(r"of 6 cells, these are not in the table: [1-4] not timed yet\n", harness.stderr())
 
 
 @pytest.mark.thorough

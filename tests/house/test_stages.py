@@ -65,3 +65,9 @@ def test_files_with_what_measures_time_are_found_by_its_mark(line: str) -> None:
     assert pattern is not None
     assert re.search(pattern[1], line)
     assert not re.search(pattern[1], "timing = mark.slow")
+
+
+def test_make_bench_verifies_whole_splits_where_it_is_asked_to() -> None:
+    (line,) = (line for line in recipe("bench") if "$(RUN) run " in line)
+    assert "$(if $(WHOLE),--whole-split)" in line
+    assert "--total $(TOTAL)" in line

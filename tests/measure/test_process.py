@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from bench.api.errors import ChildError
@@ -334,9 +335,10 @@ def test_dies_with_its_parent() -> None:
     assert wait_until(lambda: is_gone(pid))
 
 
-def test_ctrl_c_is_its_parents() -> None:
-    """Neither the terminal's signal, which goes to the parent's group, nor one sent to it ends a child."""
-    code = PARENT.replace(
+@pytest.mark.parametrize("child", ["Child()", "Child(modules=('decimal',))"], ids=["started", "forked"])
+def test_ctrl_c_is_its_parents(child: str) -> None:
+    """Neither the terminal's signal, which goes to the parent's group, nor one sent to each ends a child or template."""
+    code = PARENT.replace("Child()", child).replace(
         "sys.stdin.read()", "sys.stdin.readline(); print(child.request(operations_that_fail.echo, timeout_s=30, a=1))"
     )
     code = "import signal; signal.signal(signal.SIGINT, lambda *_: None)\n" + code
@@ -347,7 +349,8 @@ def test_ctrl_c_is_its_parents() -> None:
         pid = int(parent.stdout.readline())
         assert os.getpgid(pid) != os.getpgid(parent.pid)
         os.killpg(parent.pid, signal.SIGINT)
-        os.kill(pid, signal.SIGINT)
+        for process in psutil.Process(parent.pid).children(recursive=True):
+            process.send_signal(signal.SIGINT)
         output, _ = parent.communicate(b"\n", timeout=30)
     assert output == b"{'a': 1}\n"
 
