@@ -50,7 +50,7 @@ bench: install  ## the full sweep, to tables and plots under results/; goes on w
 	|| { $(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md && \
 	$(MAKE) --no-print-directory report; }
 quick: install  ## a small sweep: the two frameworks and their plain exports, in 75 seconds
-	$(RUN) run --sweep quick --launches 3 --budget 90s
+	$(RUN) run --sweep quick --launches 3 --total 70s
 test test-all: export SESSION_CACHE := $(or $(SESSION_CACHE),$(CURDIR)/.cache/tests)
 test: install  ## the tests: on two processes, and then those that measure time or threads by themselves
 	@status=0; \

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import random
 import time
 import uuid
@@ -70,6 +71,8 @@ class Subject:
 MOST_FIRST = 1 << 16
 FINISH = Request(operation=Worker.finish, arguments={})
 ROLES = (REFERENCE, CONTROL, CELL)
+LEAST_ROOM = 4
+"""Cells of a block for which there is room in any case."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,8 @@ class Method:
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
+        room_s: seconds that there are for a block; cells that do not fit are left out of it, the last first, but for
+            `LEAST_ROOM`. None for a block of all cells.
     """
 
     min_passes: int = 5
@@ -92,6 +97,7 @@ class Method:
     launch_sd: float = USUAL.launch
     max_lost_share: float = 0.05
     is_brief: bool = False
+    room_s: float | None = None
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
 
@@ -293,7 +299,23 @@ class _Block:
                 self._drop(seat, "open", outcome)
 
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(self._seats), answered)
-        on_all_cores(load, list(self._seats), answered, threads=lambda _: threads)
+        if (room_s := self._method.room_s) is not None:  # the baseline's first inference tells how many fit
+            on_all_cores(load, [seat for seat in self._seats if seat.role != CELL], answered, threads=lambda _: threads)
+            self._leave_out([subject for subject, role in members if role == CELL], room_s)
+        waiting = [seat for seat in self._seats if room_s is None or seat.role == CELL]
+        on_all_cores(load, waiting, answered, threads=lambda _: threads)
+
+    def _leave_out(self, subjects: Sequence[Subject], room_s: float) -> None:
+        """Let the last subjects leave the block, for which there is no time by the first inference of the baseline."""
+        # At least a first inference, a warm-up and the passes; a burst of a slow model is one inference.
+        num_inferences = 2 + self._method.min_passes
+        first_ns = max(seat.replies["first_inference_ns"] for seat in self._seats if seat.role != CELL)
+        cell_s = num_inferences * first_ns / 1e9
+        num_fitting = max(LEAST_ROOM, math.floor(room_s / cell_s) - 2)
+        late = subjects[num_fitting:]
+        for seat in [seat for seat in self._seats if seat.role == CELL and seat.subject in late]:
+            seat.child.kill()
+            self._seats.remove(seat)
 
     def warm_up(self) -> None:
         """Run the first burst of each worker."""

@@ -251,7 +251,9 @@ class _Rounds:
             turns = math.ceil(self._num_first / self._num_machines())
             method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * self._goal.budget_s / turns))
         if self._goal.is_brief and not any(ledger.launches for ledger in block):
-            method = dataclasses.replace(method, min_passes=min(BRIEF_PASSES, method.min_passes), is_brief=True)
+            room_s = None if self._goal.budget_s is None else max(0.0, self._left_s())
+            passes = min(BRIEF_PASSES, method.min_passes)
+            method = dataclasses.replace(method, min_passes=passes, is_brief=True, room_s=room_s)
         return method
 
     def _settle(self, future: Future[Result]) -> BaseException | None:

@@ -83,8 +83,8 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     name = None if path.is_dir() and (path / "task.py").is_file() else formats.format_of(path)
     if name is not None and hasattr(formats.module_of(name), "write_graph"):
         tried = {**_shapes(task, dims), **shapes}
-        file, notes = _written(name, task, tried, limits)
-        notes = (*adopted.notes, f"{path} is read as its operations, written as ONNX operators", *notes)
+        file = _written(name, task, tried, limits)
+        notes = (*adopted.notes, f"{path} is read as its own operations, with the shapes that its framework states")
         return GraphFile(path=file, model=path, exporter=name, shapes=tried, dims={}, notes=notes)
     told = "; ".join(dict.fromkeys(reasons)) or "no exporter takes its format"
     raise InputError(f"no ONNX file can be made of {path}: {told}")
@@ -114,10 +114,8 @@ def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ..
     return () if entry["note"] is None else (entry["note"],)
 
 
-def _written(
-    name: str, task: Task, shapes: Mapping[str, Sequence[int]], limits: Limits
-) -> tuple[Path, tuple[str, ...]]:
-    """The graph of a task's model as its format writes it, from the cache or made now, and sentences about it.
+def _written(name: str, task: Task, shapes: Mapping[str, Sequence[int]], limits: Limits) -> Path:
+    """The graph of a task's model as its format writes it, from the cache or made now.
 
     Raises:
         InputError: the graph cannot be written; the message says why.
@@ -139,10 +137,10 @@ def _written(
         return answer
 
     try:
-        path, entry = cache.obtain(key, "graph.onnx", make)
+        path, _ = cache.obtain(key, "graph.onnx", make)
     except ChildError as error:
         raise InputError(f"no graph can be made of {task.name}: {error.reason}") from error
-    return path, tuple(entry["notes"])
+    return path
 
 
 def _shapes(task: Task, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -36,12 +36,9 @@ def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, A
 
 
 def write_graph(*, format: str, weights: str, target: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
-    """Write the graph of a model as an ONNX file, by the module of the model's format.
-
-    Returns:
-        `notes`: sentences about differences between the file and the model.
-    """
-    return {"notes": formats.module_of(format).write_graph(Path(weights), Path(target), shapes)}
+    """Write the graph of a model as an ONNX file, by the module of the model's format."""
+    formats.module_of(format).write_graph(Path(weights), Path(target), shapes)
+    return {}
 
 
 def transform(*, task: str, variant: str, source: str, target: str) -> dict[str, Any]:

@@ -103,6 +103,16 @@ def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monk
         assert [kind for kind, pid in order.requests if pid == worker][:2] == ["import_packages", "open_session"]
 
 
+def test_slow_cells_for_which_there_is_no_time_are_left_out_of_a_brief_block(make: Any) -> None:
+    """By the baseline's first inference: five inferences of each of eight workers take a second."""
+    cells = [make(name, run_s=0.025) for name in "abcdef"]
+    for room_s, expected in ((0.0, "abcd"), (60.0, "abcdef"), (None, "abcdef")):
+        method = dataclasses.replace(METHOD, is_brief=True, min_passes=3, max_passes=3, room_s=room_s)
+        result = run_block(make("raw", run_s=0.025), cells, method)
+        assert result.failures == (), "what is left out has not failed"
+        assert "".join(name for name, role in roles(result) if role == CELL) == expected
+
+
 def test_order_of_starting_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that being first in memory is nobody's privilege."""
     orders = []

@@ -337,7 +337,7 @@ def test_dies_with_its_parent() -> None:
 
 @pytest.mark.parametrize("child", ["Child()", "Child(modules=('decimal',))"], ids=["started", "forked"])
 def test_ctrl_c_is_its_parents(child: str) -> None:
-    """Neither the terminal's signal, which goes to the parent's group, nor one sent to each ends a child or template."""
+    """Neither the terminal's signal, which goes to the parent's group, nor one sent to each ends child or template."""
     code = PARENT.replace("Child()", child).replace(
         "sys.stdin.read()", "sys.stdin.readline(); print(child.request(operations_that_fail.echo, timeout_s=30, a=1))"
     )

@@ -13,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
 from bench.graphs.costs.profile import Profile, profile
-from bench.plugins.engines.openvino import ir
-from bench.plugins.engines.openvino.graph import writer
+from bench.plugins.engines.openvino import graph, ir
 
 pytest.importorskip("openvino")
 openvino = ir.import_openvino()
@@ -152,42 +151,23 @@ def test_costs_are_those_of_the_onnx_file(name: str, compressed: bool, tmp_path:
     source = tmp_path / "model.onnx"
     onnx.save(helper.make_model(GRAPHS[name](), opset_imports=[helper.make_opsetid("", 20)], ir_version=9), source)
     openvino.save_model(openvino.convert_model(source), tmp_path / "model.xml", compress_to_fp16=compressed)
-    notes = writer.write(openvino.Core().read_model(tmp_path / "model.xml"), tmp_path / "graph.onnx")
+    graph.write(openvino.Core().read_model(tmp_path / "model.xml"), tmp_path / "graph.onnx")
     before, after = (profile(path, observe=False) for path in (source, tmp_path / "graph.onnx"))
     assert before.macs > 0
     assert after.macs == before.macs
     assert after.num_params == before.num_params - MERGED_BIASES.get(name, 0)
     assert after.is_complete
     assert after.inputs == before.inputs
-    assert bool(notes) is compressed
-    assert all("stored as f16, and counted as f32" in note for note in notes)
+    if compressed and name in ("cnn", "transformer"):
+        assert after.weight_bytes < 0.6 * before.weight_bytes, "weights are stored in 16 bits"
 
 
-@pytest.mark.parametrize("name", [name for name in GRAPHS if name not in MERGED_BIASES])
-def test_graphs_compute_what_openvino_computes(name: str, tmp_path: Path) -> None:
-    source = tmp_path / "model.onnx"
-    onnx.save(helper.make_model(GRAPHS[name](), opset_imports=[helper.make_opsetid("", 20)], ir_version=9), source)
-    assert_same(openvino.convert_model(source), tmp_path, atol=1e-4)  # MVN has another epsilon
-
-
-def assert_same(model: Any, folder: Path, atol: float = 1e-5) -> Profile:
-    """Assert that ONNX Runtime computes of the graph what OpenVINO computes of the model."""
-    import onnxruntime
-
-    writer.write(model, folder / "graph.onnx")
-    session = onnxruntime.InferenceSession(folder / "graph.onnx", providers=["CPUExecutionProvider"])
-    feeds = {}
-    for value in session.get_inputs():
-        dtype = {"float": "float32", "double": "float64"}.get(value.type[7:-1], value.type[7:-1])
-        feeds[value.name] = np.asarray(np.abs(RNG.standard_normal(value.shape)) * 2 + 0.1).astype(dtype)
-    expected = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(feeds)
-    for index, output in enumerate(session.run(None, feeds)):
-        assert output.dtype == expected[index].dtype
-        np.testing.assert_allclose(output, expected[index], atol=atol, rtol=1e-4)
-    found = profile(folder / "graph.onnx", observe=False)
-    for port in model.outputs:
-        shape = found.tensors[port.get_any_name() if port.get_names() else session.get_outputs()[0].name].shape
-        assert shape == tuple(port.get_shape())
+def written(model: Any, folder: Path) -> Profile:
+    """The profile of a model's graph, whose outputs have the shapes that OpenVINO states."""
+    graph.write(model, folder / "graph.onnx")
+    found = profile(folder / "graph.onnx")
+    for port, value in zip(model.outputs, onnx.load(folder / "graph.onnx").graph.output, strict=True):
+        assert found.tensors[value.name].shape == tuple(port.get_shape())
     return found
 
 
@@ -275,11 +255,24 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+MACS = {
+    "matmul with a vector": 2 * 4 * 6 * 6,
+    "matmul transposed": 2 * 4 * 6 * 6 * 5,
+    "einsum": 2 * 4 * 6 * 6 * 6,
+    "attention": 2 * 4 * 6 * 6 * (6 + 6),
+    "causal attention": 2 * 4 * 6 * 6 * (6 + 6),
+    "group convolution": 2 * 6 * 5 * 5 * (2 * 3 * 3),
+    "transposed group convolution": 2 * 4 * 6 * 6 * (3 * 3 * 3),
+}
+"""Those of the operations below that have any, by hand."""
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_operations_compute_what_openvino_computes(name: str, tmp_path: Path) -> None:
+def test_the_work_of_operations_is_known(name: str, tmp_path: Path) -> None:
     x = ops.parameter([2, 4, 6, 6], np.float32, name="x")
-    found = assert_same(openvino.Model([OPERATIONS[name](x)], [x], "one"), tmp_path)
-    assert all(each.domain != "org.openvinotoolkit" for each in found.nodes)
+    found = written(openvino.Model([OPERATIONS[name](x)], [x], "one"), tmp_path)
+    assert found.is_complete
+    assert found.macs == MACS.get(name, 0)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +284,7 @@ def test_operations_compute_what_openvino_computes(name: str, tmp_path: Path) ->
         ("u4", (8, 2, 4), (8, 2, 1), (8, 2, 1), "DequantizeLinear"),
         ("u4", (8, 2, 4), (8, 2, 1), (1, 1, 1), "DequantizeLinear"),
         ("i8", (8, 3, 2), (8, 3, 1), None, "DequantizeLinear"),
-        ("i8", (8, 3, 2), (8, 3, 2), None, "Mul"),
+        ("i8", (8, 3, 2), (8, 3, 2), None, "DequantizeLinear"),
     ],
 )
 def test_quantized_weights(
@@ -315,17 +308,16 @@ def test_quantized_weights(
     weight = ops.multiply(weight, ops.constant(RNG.random(scales).astype("float32")))
     matrix = ops.reshape(weight, ints(8, 6) if sizes != (8, 2, 4) else ints(8, 8), False)
     x = ops.parameter([3, matrix.shape[1]], np.float32, name="x")
-    found = assert_same(openvino.Model([ops.matmul(x, matrix, False, True)], [x], "quantized"), tmp_path)
+    found = written(openvino.Model([ops.matmul(x, matrix, False, True)], [x], "quantized"), tmp_path)
     assert operator in {each.op_type for each in found.nodes}
-    scale_params = int(np.prod(scales)) if operator == "Mul" else 0
-    assert found.num_params == np.prod(sizes) + scale_params
+    assert found.num_params == np.prod(sizes)
     assert found.macs == 3 * 8 * matrix.shape[1]
 
 
 def test_integer_weights_of_products_are_parameters(tmp_path: Path) -> None:
     x = ops.parameter([3, 6], np.int32, name="x")
     product = ops.matmul(x, ops.constant(np.ones((6, 4), "int32")), False, False)
-    found = assert_same(openvino.Model([product], [x], "integers"), tmp_path)
+    found = written(openvino.Model([product], [x], "integers"), tmp_path)
     assert (found.macs, found.num_params) == (3 * 6 * 4, 24)
 
 
@@ -333,42 +325,35 @@ def test_fake_quantization_is_counted_and_its_ranges_are_no_parameters(tmp_path:
     x = ops.parameter([1, 4, 6], np.float32, name="x")
     low, high = (ops.constant(np.full((1, 4, 1), value, "float32")) for value in (-1, 1))
     quantized = ops.fake_quantize(x, low, high, low, high, 256)
-    writer.write(openvino.Model([ops.relu(quantized)], [x], "quantized"), tmp_path / "graph.onnx")
+    graph.write(openvino.Model([ops.relu(quantized)], [x], "quantized"), tmp_path / "graph.onnx")
     found = profile(tmp_path / "graph.onnx")
     assert (found.num_params, found.other_ops) == (0, 24 * 7 + 24)
     assert found.is_complete
 
 
-def test_operations_without_a_counterpart_are_told_and_keep_their_shapes(tmp_path: Path) -> None:
+def test_operations_whose_work_is_not_known_are_said_and_keep_their_shapes(tmp_path: Path) -> None:
     x = ops.parameter([2, 4, 6, 6], np.float32, name="x")
-    moved = ops.shuffle_channels(x, 1, 2)
-    pooled = ops.adaptive_max_pool(moved, ints(2, 2), "i64").output(0)
-    flat = ops.reshape(pooled, ints(0, -1), True)
-    product = ops.matmul(flat, ops.constant(np.ones((16, 3), "float32")), False, False)
-    writer.write(openvino.Model([product], [x], "own"), tmp_path / "graph.onnx")
+    sorted_in = ops.convert(ops.bucketize(x, one_d(0.5, 1.0)), "f32")
+    flat = ops.reshape(ops.shuffle_channels(sorted_in, 1, 2), ints(0, -1), True)
+    product = ops.matmul(flat, ops.constant(np.ones((144, 3), "float32")), False, False)
+    graph.write(openvino.Model([product], [x], "own"), tmp_path / "graph.onnx")
     found = profile(tmp_path / "graph.onnx")
-    assert found.macs == 2 * 16 * 3
-    says = "the work of 2 nodes is unknown and not counted: "
-    assert found.notes == (f"{says}org.openvinotoolkit.AdaptiveMaxPool, org.openvinotoolkit.ShuffleChannels",)
+    assert found.macs == 2 * 144 * 3
+    assert found.notes == ("the work of 1 nodes is unknown and not counted: org.openvinotoolkit.Bucketize",)
     shapes = {each.op_type: each.output_shapes[0] for each in found.nodes}
-    assert (shapes["ShuffleChannels"], shapes["AdaptiveMaxPool"]) == ((2, 4, 6, 6), (2, 4, 2, 2))
+    assert (shapes["Bucketize"], shapes["ShuffleChannels"]) == ((2, 4, 6, 6), (2, 4, 6, 6))
 
 
-@pytest.mark.parametrize(("scale", "operator"), [(1.3, "Interpolate"), (1.5, "Resize")])
-def test_scales_that_make_no_whole_size_have_no_counterpart(scale: float, operator: str, tmp_path: Path) -> None:
-    x = ops.parameter([1, 1, 6, 6], np.float32, name="x")
-    scales = ops.constant(np.array([scale, scale], "float32"))
-    model = openvino.Model([ops.interpolate(x, scales, "linear_onnx", "scales", axes=ints(2, 3))], [x], "scaled")
-    writer.write(model, tmp_path / "graph.onnx")
-    assert [each.op_type for each in profile(tmp_path / "graph.onnx", observe=False).nodes] == [operator]
+def one_d(*values: float) -> Any:
+    return ops.constant(np.array(values, "float32"))
 
 
 def test_large_constants_lie_beside_the_file(tmp_path: Path) -> None:
     x = ops.parameter([1, 64], np.float32, name="x")
     table = np.arange(64 * 64, dtype="float32").reshape(64, 64)
     model = openvino.Model([ops.matmul(x, ops.constant(table), False, False)], [x], "large")
-    writer.write(model, tmp_path / "graph.onnx")
-    assert (tmp_path / writer.WEIGHTS).stat().st_size == table.nbytes
+    graph.write(model, tmp_path / "graph.onnx")
+    assert (tmp_path / graph.WEIGHTS).stat().st_size == table.nbytes
     (stored,) = onnx.load(tmp_path / "graph.onnx").graph.initializer
     np.testing.assert_array_equal(numpy_helper.to_array(stored), table)
 
@@ -376,7 +361,7 @@ def test_large_constants_lie_beside_the_file(tmp_path: Path) -> None:
 def test_element_types_that_onnx_does_not_have_are_refused(tmp_path: Path) -> None:
     x = ops.parameter([2, 2], openvino.Type.nf4, name="x")
     with pytest.raises(InputError, match="it holds elements of type nf4, which ONNX does not have"):
-        writer.write(openvino.Model([ops.reshape(x, ints(4), False)], [x], "nf4"), tmp_path / "graph.onnx")
+        graph.write(openvino.Model([ops.reshape(x, ints(4), False)], [x], "nf4"), tmp_path / "graph.onnx")
 
 
 def test_constants_of_strings_are_refused(tmp_path: Path) -> None:
@@ -384,14 +369,14 @@ def test_constants_of_strings_are_refused(tmp_path: Path) -> None:
     words = openvino.op.Constant(openvino.Tensor(np.array(["red", "blue"])))
     model = openvino.Model([ops.gather(words, x, ops.constant(np.array(0)))], [x], "words")
     with pytest.raises(InputError, match="holds strings; only constants of numbers can be read"):
-        writer.write(model, tmp_path / "graph.onnx")
+        graph.write(model, tmp_path / "graph.onnx")
 
 
 def test_archives_are_written_at_the_shapes_that_are_asked_for(tmp_path: Path) -> None:
     x = ops.parameter([-1, 4], np.float32, name="x")
     model = openvino.Model([ops.matmul(x, ops.constant(np.ones((4, 3), "f4")), False, False)], [x], "open")
     ir.save(model, tmp_path / "model.openvino")
-    writer.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 4)})
+    graph.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 4)})
     assert profile(tmp_path / "graph.onnx").macs == 5 * 4 * 3
     with pytest.raises(InputError, match="the shapes do not fit the model"):
-        writer.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 7)})
+        graph.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 7)})

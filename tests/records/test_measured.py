@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bench.api.artifact import Facts
 from bench.api.cell import Cell
-from bench.records.measured import what_answers, what_runs
+from bench.api.names import PluginName
+from bench.records.measured import program_of, what_answers, what_runs
 
 
 def facts(canonical: str | None) -> Facts:
@@ -35,3 +36,12 @@ def test_a_file_without_a_canonical_graph_answers_for_itself() -> None:
     )
     assert what_answers(one, facts(None)) == what_answers(larger, facts(None))
     assert what_answers(one, facts(None)) != what_answers(other, facts(None))
+
+
+def test_runtimes_of_the_same_packages_are_one_program_to_the_machine() -> None:
+    names = ("onnxruntime", "onnxruntime_bytes", "onnxruntime@1.20.0")
+    assert {program_of(PluginName.parse(name), ["python", "onnxruntime"]) for name in names} == {"onnxruntime"}
+    assert program_of(PluginName.parse("tensorflow_xla"), ["tensorflow_cpu", "python", "keras"]) == (
+        "keras, tensorflow_cpu"
+    )
+    assert program_of(PluginName.parse("null-slow@3.10"), ["python"]) == "null-slow", "what needs no package is its own"

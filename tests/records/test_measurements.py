@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+import msgspec
 import pytest
 
-from bench.measure.comparison import CELL, Comparison
+from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison
+from bench.measure.launch import Launch
 from bench.records.measurements import Measurements
 from bench.records.store import Record
 from support import records as made
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP
 launch, record, baseline = made.launch, made.record, made.baseline
+TIME = "2026-01-01T00:00:00+00:00"
 
 
 def fitted(*records: Record) -> Measurements:
@@ -90,6 +94,32 @@ def test_records_share_what_is_known_of_a_program() -> None:
         assert compared.effect is not None
         widths.append(compared.effect.half_width())
     assert widths[1] > 1.5 * widths[0]
+
+
+def test_ratios_of_runtimes_of_the_same_packages_leave_out_the_machines_states() -> None:
+    """Six launches within a minute that agree to a thousandth tell nothing of states that last for ten minutes."""
+    times = {name: 1_000_000 + 300 * number for number, name in enumerate("defghi")}
+
+    def launches(*roles: str) -> list[Launch]:
+        return [launch(block, role, ns, time=TIME) for block, ns in times.items() for role in roles]
+
+    widths = {}
+    for packages in ("engine", "another"):
+        beside = with_versions(record(HALVE.replace("/null/cpu", "/null2/cpu"), *launches(CELL)), packages)
+        compared = fitted(
+            with_versions(record(BASELINE, *launches(REFERENCE, CONTROL)), "engine"),
+            beside,
+        ).between(beside.cell.path, BASELINE)
+        assert compared is not None
+        assert compared.effect is not None
+        widths[packages] = compared.effect.half_width()
+    assert widths["engine"] < 0.02
+    assert widths["another"] > 0.05
+
+
+def with_versions(found: Record, package: str) -> Record:
+    versions = {"python": "3.11.1", package: "1.0"}
+    return dataclasses.replace(found, header=msgspec.structs.replace(found.header, versions=versions))
 
 
 def test_what_a_search_tries_changes_no_figure_of_another_task() -> None:

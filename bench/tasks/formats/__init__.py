@@ -4,8 +4,8 @@ A file defines `FORMAT`, the class of the task that it makes, and `examine(path,
 and returns a `Found`; if it writes no weights file into `folder`, the model's file is copied there as it is. Importing
 the file must be cheap: frameworks are imported inside functions, which run only in child processes. A format that no
 exporter takes may define `write_graph(weights, target, shapes)`, too: it writes the graph of the model, of which the
-task's folder holds the file `weights`, as an ONNX file, with the inputs' shapes by name, and returns sentences about
-differences. The commands that read graphs read that file; nothing measures it.
+task's folder holds the file `weights`, as an ONNX file, with the inputs' shapes by name. The commands that read graphs
+read that file; nothing measures it.
 """
 
 from __future__ import annotations

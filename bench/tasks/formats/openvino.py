@@ -106,12 +106,12 @@ def _name(port: Any, otherwise: str) -> str:
         raise InputError(f"the name of its {otherwise.replace('_', ' ')} is no text in UTF-8") from error
 
 
-def write_graph(weights: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> list[str]:
-    """Write the operations of an archived model as an ONNX file, with inputs of these shapes.
+def write_graph(weights: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Write the operations of an archived model as nodes of an ONNX file, with inputs of these shapes.
 
     Raises:
         InputError: the shapes do not fit the model, or ONNX does not have a type of its elements.
     """
-    from bench.plugins.engines.openvino.graph import writer
+    from bench.plugins.engines.openvino import graph
 
-    return writer.of_archive(weights, target, shapes)
+    graph.of_archive(weights, target, shapes)

@@ -12,7 +12,7 @@ Other tools that report more MACs have added some of the other operations, such 
 
 from __future__ import annotations
 
-from bench.graphs.costs.macs import attention, convolution, elementwise, matrix, movement, recurrent  # noqa: F401
+from bench.graphs.costs.macs import attention, convolution, elementwise, matrix, movement, openvino, recurrent  # noqa: F401
 from bench.graphs.costs.work import RULES
 
 __all__ = ["RULES"]

@@ -60,19 +60,20 @@ def _ops(number: int, shape_of: Callable[[Node], Sequence[int]], node: Node) -> 
 
 def _register(table: Mapping[tuple[str, int], str], shape_of: Callable[[Node], Sequence[int]]) -> None:
     for (domain, number), names in table.items():
-        rule(names, domains=(domain,))(functools.partial(_ops, number, shape_of))
+        domains = (domain,) if domain else ("", OPENVINO)
+        rule(names, domains=domains)(functools.partial(_ops, number, shape_of))
 
 
 _register(OPS_PER_OUTPUT, Node.out)
 _register(OPS_PER_INPUT, Node.shape)
 
 
-@rule("Max Min Sum Mean")
+@rule("Max Min Sum Mean", domains=("", OPENVINO))
 def variadic(node: Node) -> Work:
     return Work(0, numel(node.out()) * (len(node.inputs) - (node.op_type != "Mean")))
 
 
-@rule("LRN")
+@rule("LRN", domains=("", OPENVINO))
 def local_response(node: Node) -> Work:
     """A window of squares is summed, then raised to a power and divided by."""
     return Work(0, numel(node.out()) * (2 * node.integer("size", 1) + 3))

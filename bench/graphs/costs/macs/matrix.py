@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from bench.graphs.costs.work import Work, numel, rule
-from bench.graphs.operators import MICROSOFT, ML
+from bench.graphs.operators import MICROSOFT, ML, OPENVINO
 from bench.graphs.shapes.node import Node
 from bench.graphs.shapes.rules.products import einsum_sizes, matmul_operands
 
@@ -63,7 +63,7 @@ def mixture_of_experts(node: Node) -> Work:
     return Work(tokens * sum(layers))
 
 
-@rule("Einsum")
+@rule("Einsum", domains=("", OPENVINO))
 def einsum(node: Node) -> Work:
     """Each combination of indices is a product of all inputs, one multiplication fewer than there are inputs."""
     sizes, output, leading = einsum_sizes(node)

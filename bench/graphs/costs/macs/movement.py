@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.graphs.costs.work import NOTHING, Work, rule
-from bench.graphs.operators import MICROSOFT, ML, NCHWC
+from bench.graphs.operators import MICROSOFT, ML, NCHWC, OPENVINO
 from bench.graphs.shapes.node import Node
 
 MOVE = """
@@ -24,9 +24,11 @@ TREES_AND_TABLES = """
     ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder
     TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
 """
+OF_OPENVINO = "Assign If Loop Parameter ReadValue ShuffleChannels StridedSlice TensorIterator"
 
 
 @rule(MOVE, SELECT, SEQUENCES, TEXT, HOLD_GRAPHS)
+@rule(MOVE, SELECT, OF_OPENVINO, domains=(OPENVINO,))
 @rule(FUSED, domains=(MICROSOFT,))
 @rule("ReorderInput", "ReorderOutput", domains=(NCHWC,))
 @rule(TREES_AND_TABLES, domains=(ML,))

@@ -14,23 +14,46 @@ from bench.graphs.weights.counted import Counted
 OPERATORS = {
     "BatchNormInference": "BatchNormalization",
     "Broadcast": "Expand",
+    "Ceiling": "Ceil",
+    "Clamp": "Clip",
     "Convert": "Cast",
+    "ConvertLike": "CastLike",
     "Convolution": "Conv",
     "ConvolutionBackpropData": "ConvTranspose",
     "Divide": "Div",
+    "FloorMod": "Mod",
     "GreaterEqual": "GreaterOrEqual",
     "GroupConvolution": "Conv",
     "GroupConvolutionBackpropData": "ConvTranspose",
+    "HSigmoid": "HardSigmoid",
+    "HSwish": "HardSwish",
     "Interpolate": "Resize",
     "LessEqual": "LessOrEqual",
+    "LogicalAnd": "And",
+    "LogicalNot": "Not",
+    "LogicalOr": "Or",
+    "LogicalXor": "Xor",
+    "MVN": "MeanVarianceNormalization",
     "Maximum": "Max",
     "Minimum": "Min",
     "Multiply": "Mul",
+    "Negative": "Neg",
+    "NormalizeL2": "LpNormalization",
+    "NotEqual": "Equal",
     "PRelu": "Mul",  # mostly a leaky rectifier, whose slope is a single number
     "Power": "Pow",
+    "RMS": "RMSNormalization",
+    "ScatterElementsUpdate": "ScatterElements",
+    "ScatterNDUpdate": "ScatterND",
+    "ScatterUpdate": "Scatter",
     "Select": "Where",
+    "ShapeOf": "Shape",
+    "SoftMax": "Softmax",
+    "SoftPlus": "Softplus",
+    "SoftSign": "Softsign",
     "SquaredDifference": "Sub",
     "Subtract": "Sub",
+    "VariadicSplit": "Split",
 }
 """ONNX's names of the operators that have another one there."""
 TYPES = {"f32": "float", "f16": "float16", "bf16": "bfloat16", "f64": "double", "i32": "int32"}
@@ -72,7 +95,7 @@ class _Model:
                 inputs.append((name, self._stored(constant, kind, position) if is_stored else None))
             outputs = [f"{path}{node.get_friendly_name()}:{index}" for index in range(node.get_output_size())]
             yield counted.node(OPERATORS.get(kind, kind), inputs, outputs)
-            for number, body in enumerate(_bodies(node)):
+            for number, body in enumerate(bodies(node)):
                 yield from self._nodes(body, f"{path}{node.get_friendly_name()}:{number}/")
 
     def _stored(self, constant: Any, kind: str, position: int) -> Value | None:
@@ -83,8 +106,8 @@ class _Model:
         if dtype is None or not np.prod(shape):
             return None
         array = constant.data
-        if (kind in LOOPS or position in FIRST_STATES.get(kind, ())) and (array == array.reshape(-1)[0]).all():
-            return None  # the state that a loop begins with
+        if is_first_state(kind, position, constant):
+            return None
         key = (array.__array_interface__["data"][0], str(shape))
         if key not in self._values:
             value = self._values[key] = counted.stored(dtype, shape)
@@ -92,7 +115,14 @@ class _Model:
         return self._values[key]
 
 
-def _bodies(node: Any) -> list[Any]:
+def is_first_state(kind: str, position: int, constant: Any) -> bool:
+    """Whether a constant is the state that a loop or a recurrent layer begins with: one number, many times."""
+    array = constant.data
+    begins = kind in LOOPS or position in FIRST_STATES.get(kind, ())
+    return begins and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
+
+
+def bodies(node: Any) -> list[Any]:
     """The models in an operation: the branches of a condition, or the body of a loop."""
     if node.get_type_name() == "If":
         return [node.get_function(0), node.get_function(1)]
@@ -103,7 +133,7 @@ def _scales(operations: list[Any]) -> set[str]:
     """Names of the constants by which numbers of few bits become floats: scales and zero points."""
     found: set[str] = set()
     for node in operations:
-        if node.get_type_name() in ("Multiply", "Subtract") and _is_compressed(node.input_value(0).get_node()):
+        if node.get_type_name() in ("Multiply", "Subtract") and is_compressed(node.input_value(0).get_node()):
             behind = node.input_value(1).get_node()
             while behind.get_type_name() in ("Convert", "Reshape", "Broadcast"):
                 behind = behind.input_value(0).get_node()
@@ -111,7 +141,7 @@ def _scales(operations: list[Any]) -> set[str]:
     return found
 
 
-def _is_compressed(node: Any) -> bool:
+def is_compressed(node: Any) -> bool:
     """Whether a value is made of stored numbers of few bits alone."""
     while node.get_type_name() in ("Convert", "Subtract", "Reshape"):
         node = node.input_value(0).get_node()

@@ -1,0 +1,251 @@
+"""The graph of an OpenVINO model as an ONNX file, for the commands that read graphs.
+
+Each operation becomes a node of the domain `org.openvinotoolkit`, under ONNX's name for the operation where it has one,
+with the shapes that OpenVINO states. `bench.graphs.costs.macs.openvino` tells the work of such nodes. Nothing runs or
+measures the file: runtimes run the model itself.
+
+Source: https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from bench.api.errors import InputError
+from bench.graphs.deferred import onnx
+from bench.graphs.operators import OPENVINO
+from bench.plugins.engines.openvino import ir
+from bench.plugins.engines.openvino.parameters import FIRST_STATES, OPERATORS, bodies, is_compressed, is_first_state
+
+OPSET, IR_VERSION = 24, 11
+WEIGHTS = "weights.bin"
+"""Name of the file beside the ONNX file that holds the larger constants."""
+INLINE_BYTES = 4096
+DTYPES = {
+    "boolean": "BOOL",
+    "bf16": "BFLOAT16",
+    "f16": "FLOAT16",
+    "f32": "FLOAT",
+    "f64": "DOUBLE",
+    "f4e2m1": "FLOAT4E2M1",
+    "f8e4m3": "FLOAT8E4M3FN",
+    "f8e5m2": "FLOAT8E5M2",
+    "f8e8m0": "FLOAT8E8M0",
+    "string": "STRING",
+    **{f"{kind}{size}": f"{name}{size}" for kind, name in (("i", "INT"), ("u", "UINT")) for size in (2, 4, 8, 16, 32)},
+    "i64": "INT64",
+    "u64": "UINT64",
+}
+"""Names of ONNX's element types by those of OpenVINO."""
+
+
+def of_archive(path: Path, target: Path, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Write the graph of an archived model, whose inputs have fixed shapes.
+
+    Args:
+        path: an archive that `ir.save` wrote.
+        target: the ONNX file.
+        shapes: of all inputs, by name.
+
+    Raises:
+        InputError: the shapes do not fit the model, or as `write`.
+    """
+    openvino = ir.import_openvino()
+    model, _weights = ir.read(openvino.Core(), path)
+    try:
+        model.reshape({name: list(shape) for name, shape in shapes.items()})
+    except RuntimeError as error:
+        raise InputError(f"the shapes do not fit the model: {error}") from error
+    write(model, target)
+
+
+def write(model: Any, target: Path) -> None:
+    """Write the graph of an `openvino.Model`, its larger constants to a file beside it.
+
+    Args:
+        target: the ONNX file.
+
+    Raises:
+        InputError: the model holds elements of a type that ONNX does not have, or a constant of strings.
+    """
+    with target.with_name(WEIGHTS).open("wb") as file:
+        names = _Names(file)
+        inputs = [names.typed(node.output(0)) for node in model.get_parameters()]
+        nodes, stated = _nodes(model, names)
+        outputs = []
+        for result in model.get_results():
+            port = result.input(0).get_source_output()
+            name = names.unique(min(result.output(0).get_names(), default=f"{names.of(port)}_output"))
+            nodes.append(onnx.helper.make_node("Identity", [names.of(port)], [name], name=name))
+            outputs.append(names.typed(port, name))
+    graph = onnx.helper.make_graph(
+        nodes, model.get_friendly_name(), inputs, outputs, names.constants, value_info=stated
+    )
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", OPSET), (OPENVINO, 1))]
+    target.write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString())
+
+
+class _Names:
+    """The names in the ONNX file of values, each of its own, and the constants among them.
+
+    Attributes:
+        constants: the tensors whose names something has asked for.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.constants: list[onnx.TensorProto] = []
+        self._file = file
+        self._taken: set[str] = set()
+        self._of: dict[tuple[str, int], str] = {}
+
+    def unique(self, name: str) -> str:
+        """The name, or the name and a number if it is taken."""
+        free, number = name, 0
+        while free in self._taken:
+            number += 1
+            free = f"{name}_{number}"
+        self._taken.add(free)
+        return free
+
+    def of(self, port: Any) -> str:
+        """The name of an `openvino.Output`; a constant is written when its name is first asked for."""
+        node = port.get_node()
+        key = node.get_name(), port.get_index()
+        if key not in self._of:
+            own = node.get_friendly_name() + (f".{port.get_index()}" if node.get_output_size() > 1 else "")
+            self._of[key] = self.unique(min(port.get_names(), default=own))
+            if node.get_type_name() == "Constant":
+                self._write(node, self._of[key])
+        return self._of[key]
+
+    def _write(self, node: Any, name: str) -> None:
+        port = node.output(0)
+        if port.get_element_type().to_string() == "string":
+            raise InputError(f"constant {name!r} holds strings; only constants of numbers can be read")
+        tensor = onnx.TensorProto(name=name, data_type=_dtype(port), dims=node.shape)
+        content = node.data.tobytes()[: node.get_byte_size()]
+        if len(content) <= INLINE_BYTES:
+            tensor.raw_data = content
+        else:
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            place = {"location": WEIGHTS, "offset": self._file.tell(), "length": self._file.write(content)}
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+        self.constants.append(tensor)
+
+    def typed(self, port: Any, name: str | None = None) -> onnx.ValueInfoProto:
+        """The type of an output of an operation, under its name or another."""
+        shape = port.get_partial_shape()
+        sizes = [dim.get_length() if dim.is_static else None for dim in shape] if shape.rank.is_static else None
+        return onnx.helper.make_tensor_value_info(self.of(port) if name is None else name, _dtype(port), sizes)
+
+
+def _dtype(port: Any) -> int:
+    """The element type as a number of `onnx.TensorProto.DataType`."""
+    kind = port.get_element_type().to_string()
+    name = "UNDEFINED" if kind == "dynamic" else DTYPES.get(kind)
+    known: Sequence[str] = onnx.TensorProto.DataType.keys()
+    if name is None or name not in known:
+        raise InputError(f"it holds elements of type {kind}, which ONNX does not have")
+    return int(onnx.TensorProto.DataType.Value(name))
+
+
+def _nodes(model: Any, names: _Names) -> tuple[list[onnx.NodeProto], list[onnx.ValueInfoProto]]:
+    """The nodes of a model or of a body, and the types of their outputs."""
+    nodes: list[onnx.NodeProto] = []
+    stated: list[onnx.ValueInfoProto] = []
+    for node in model.get_ordered_ops():
+        kind = node.get_type_name()
+        if kind in ("Constant", "Parameter", "Result"):
+            continue
+        inputs = [_input(node, index, names) for index in range(node.get_input_size())]
+        outputs = [names.of(port) for port in node.outputs()]
+        nodes += _held(node, inputs, names)
+        if kind in ("Multiply", "Subtract") and is_compressed(node.input_value(0).get_node()):
+            kind = "DequantizeLinear"  # a scale or a zero point of stored integers
+        nodes.append(_node(OPERATORS.get(kind, kind), inputs, outputs, node.get_friendly_name(), node.get_attributes()))
+        stated += [names.typed(port) for port in node.outputs()]
+    return nodes, stated
+
+
+def _input(node: Any, index: int, names: _Names) -> str:
+    """The name of an input; empty for the state that a recurrent layer begins with where that is a constant."""
+    port = node.input_value(index)
+    source, kind = port.get_node(), node.get_type_name()
+    begins = source.get_type_name() == "Constant" and is_first_state(kind, index, source) and kind in FIRST_STATES
+    return "" if begins else names.of(port)
+
+
+def _node(
+    operator: str, inputs: Iterable[str], outputs: Iterable[str], name: str, attributes: Mapping[str, Any]
+) -> onnx.NodeProto:
+    known = {key: value for key, value in attributes.items() if _is_plain(value)}
+    return onnx.helper.make_node(operator, [*inputs], [*outputs], name=name, domain=OPENVINO, **known)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be an attribute in ONNX: a number, a text, or several integers."""
+    return isinstance(value, int | float | str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(item, int) for item in value)
+    )
+
+
+def _held(node: Any, inputs: Sequence[str], names: _Names) -> list[onnx.NodeProto]:
+    """An ONNX node that holds the bodies of an operation, as a condition or as a loop, and runs as often; or none.
+
+    The operation itself is a node of its own, which makes the outputs.
+    """
+    graphs = []
+    for number, body in enumerate(bodies(node)):
+        nodes, stated = _nodes(body, names)
+        for parameter in body.get_parameters():
+            port = parameter.output(0)
+            nodes.insert(0, _node("Parameter", inputs[-1:], [names.of(port)], parameter.get_friendly_name(), {}))
+            stated.append(names.typed(port))
+        graphs.append((f"{node.get_friendly_name()}_{number}", nodes, stated))
+    if node.get_type_name() == "If":
+        branches = {}
+        for key, (name, nodes, stated) in zip(("then_branch", "else_branch"), graphs, strict=True):
+            end = names.unique(f"{name}_end")
+            nodes.append(onnx.helper.make_node("Identity", inputs[:1], [end], name=end))
+            output = names.typed(node.input_value(0), end)
+            branches[key] = onnx.helper.make_graph(nodes, name, [], [output], value_info=stated)
+        end = names.unique(f"{node.get_friendly_name()}_taken")
+        return [onnx.helper.make_node("If", inputs[:1], [end], name=end, **branches)]
+    return [_loop(node, inputs, names, *graph) for graph in graphs]
+
+
+def _loop(
+    node: Any,
+    inputs: Sequence[str],
+    names: _Names,
+    name: str,
+    nodes: list[onnx.NodeProto],
+    stated: Sequence[onnx.ValueInfoProto],
+) -> onnx.NodeProto:
+    number, before, after = (names.unique(f"{name}_{what}") for what in ("number", "goes_on", "went_on"))
+    value = onnx.helper.make_tensor_value_info
+    ends = [value(after, onnx.TensorProto.BOOL, [])]
+    begins = [value(number, onnx.TensorProto.INT64, []), value(before, onnx.TensorProto.BOOL, [])]
+    nodes.append(onnx.helper.make_node("Identity", [before], [after], name=after))
+    body = onnx.helper.make_graph(nodes, name, begins, ends, value_info=stated)
+    limit, condition = "", inputs[1] if node.get_type_name() == "Loop" else ""
+    if (trips := _trips(node)) is not None:
+        limit = names.unique(f"{name}_trips")
+        names.constants.append(onnx.helper.make_tensor(limit, onnx.TensorProto.INT64, [], [trips]))
+    return onnx.helper.make_node("Loop", [limit, condition], [], name=name, body=body)
+
+
+def _trips(node: Any) -> int | None:
+    """The number of iterations of a loop; None where it depends on data."""
+    if node.get_type_name() == "TensorIterator":
+        trips = node.get_num_iterations()
+    else:
+        limit, (_, stop) = node.input_value(0).get_node(), node.get_special_body_ports()
+        goes_on = node.get_function().get_results()[stop].input_value(0).get_node()
+        if limit.get_type_name() != "Constant" or goes_on.get_type_name() not in ("Constant", "Parameter"):
+            return None
+        trips = int(limit.data.reshape(-1)[0])
+    return trips if trips >= 0 else None

@@ -1,1 +1,0 @@
-"""OpenVINO's operations as ONNX nodes, for the commands that read graphs."""
