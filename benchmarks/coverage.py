@@ -24,7 +24,8 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,7 @@ SCENARIOS = (
     _forty("launches of 6 % alone", launch=(0.06,), state=0.0),
     _forty("heavy tails", launch=(0.025,), launch_tail=3.0, program_jolt=0.02, jolt_tail=3.0, steal=0.1),
     _forty("programs drift", launch=(0.015,), state=0.0, drift=0.06),
+    _forty("two runtimes of a package, states of 1 %", launch=(0.012,), halves=0.01),
 )
 
 
@@ -185,24 +187,45 @@ def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: 
         rates["false regret"].add(excess[tolerated.first] > REGRET)
 
 
-def run(scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
-    """The rates of many sweeps, which are the same for the same seed."""
+def sweeps(
+    scenario: Scenario, launches: int, trials: int, seed: Sequence[int]
+) -> Iterator[tuple[World, Sequence[Group]]]:
+    """Many sweeps, which are the same for the same seed."""
     generator = np.random.default_rng(seed)
     random.seed(repr(seed))  # of the order of the launches in a round
-    rates: Rates = collections.defaultdict(Rate)
     if not launches and scenario.race_offsets:
         scenario = dataclasses.replace(scenario, offsets=scenario.race_offsets)
     for _ in range(trials):
         world = World(scenario, generator)
-        judge(world.rounds(launches) if launches else world.race(Goal()), world, rates)
+        yield world, world.rounds(launches) if launches else world.race(Goal())
+
+
+def run(scenario: Scenario, launches: int, trials: int, seed: Sequence[int]) -> Rates:
+    """The rates of many sweeps."""
+    rates: Rates = collections.defaultdict(Rate)
+    for world, groups in sweeps(scenario, launches, trials, seed):
+        judge(groups, world, rates)
     return dict(rates)
 
 
 def first(scenario: Scenario, launches: int) -> str:
-    """A digest of the first sweeps of a case: of the figures of all their claims, to nine digits."""
-    rates = run(scenario, launches, FIRST, (SCENARIOS.index(scenario), launches, 0))
-    figures = {name: (f"{rate.times:.9g}", rate.of) for name, rate in sorted(rates.items())}
-    return hashlib.sha256(repr(figures).encode()).hexdigest()[:12]
+    """A digest of all that is claimed of the first sweeps of a case, to nine digits."""
+    claimed: list[object] = []
+    for _, groups in sweeps(scenario, launches, FIRST, (SCENARIOS.index(scenario), launches, 0)):
+        fits = comparison.fit([group.launched() for group in groups])
+        compared = []
+        for group, fitted in zip(groups, fits, strict=True):
+            names = [ledger.name for ledger in group.ledgers[1:]]
+            compared += [fitted.against_baseline(name) for name in names]
+            claimed += [(latency.low, latency.high) for name in names if (latency := fitted.latency_ns(name))]
+            for within in (WITHIN, REGRET):
+                if chosen := selection.select(fitted, names, within=within):
+                    ratio = selection.selected_ratio(fitted, chosen.first, fitted.baseline, names)
+                    claimed += [chosen.first, chosen.others, chosen.slower, *chosen.regrets.values(), ratio]
+        claimed += [found.effect for found in compared]
+        claimed += corrections.judge(compared, margin=0.02)
+    digits = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.9g}", repr(claimed))
+    return hashlib.sha256(digits.encode()).hexdigest()[:12]
 
 
 def summed(parts: Iterable[Rates]) -> Rates:
@@ -231,7 +254,7 @@ def _sizes(trials: int, part: int) -> list[int]:
 def code(launches: int) -> str:
     """A digest of all that the rates of sweeps with so many launches depend on; races choose their launches."""
     simulated = [code_digests.of_function(each) for each in (*ALWAYS, *([rounds.measure] if launches == RACE else []))]
-    functions = [inspect.getsource(function) for function in (judge, _judge_selection, run)]
+    functions = [inspect.getsource(function) for function in (judge, _judge_selection, sweeps, run)]
     world = (ROOT / "benchmarks" / "simulation.py").read_text(encoding="utf-8")
     here = [*functions, world, repr((SCENARIOS, WITHIN, REGRET, rounds.MAX_WORKERS))]
     return hashlib.sha256("".join([*simulated, *here]).encode()).hexdigest()[:12]
@@ -265,7 +288,8 @@ class Kept:
 class Cases:
     """Rates of whole cases, a scenario and a number of launches each, in a file.
 
-    A case has the digest of the code that it was simulated by, and that of its first sweeps.
+    A case has the digest of its first sweeps, and that of the code by which they last came out so: either that by which
+    all of its sweeps were simulated, or later code that gives the same.
     """
 
     def __init__(self, file: Path) -> None:
@@ -320,16 +344,18 @@ def main() -> None:
         chosen = [(number, each) for number, each in enumerate(SCENARIOS) if arguments.only in each.name]
         for (number, scenario), launches in itertools.product(chosen, arguments.launches):
             trials, part = (arguments.trials, PART) if launches else (arguments.races, PART_OF_RACES)
-            rates = stored.rates(scenario, launches, trials)
+            known = stored.rates(scenario, launches, trials)
             waiting = [
                 pool.submit(parts.run, scenario, launches, size, (number, launches, place))
-                for place, size in enumerate(_sizes(trials, part) if rates is None else [])
+                for place, size in enumerate(_sizes(trials, part) if known is None else [])
             ]
-            cases.append((scenario, launches, trials, waiting if rates is None else rates))
-        for scenario, launches, trials, rates in cases:
-            if isinstance(rates, list):
-                rates = summed(part.result() for part in rates)
+            cases.append((scenario, launches, trials, waiting if known is None else known))
+        for scenario, launches, trials, simulated in cases:
+            if isinstance(simulated, list):
+                rates = summed(each.result() for each in simulated)
                 stored.keep(scenario, launches, trials, rates)
+            else:
+                rates = simulated
             figures = "  ".join(f"{name} {rate.share:.3f}" for name, rate in rates.items())
             print(f"{_name(scenario, launches, trials):50}  {figures}", flush=True)
             failures += failures_of(scenario, launches, rates)

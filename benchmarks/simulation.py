@@ -69,6 +69,8 @@ class Scenario:
             of 1 % a block; in a race, of as many rounds as it may have.
         jumps: whether each program becomes slower by `JUMP`, with probability one half, somewhere midway.
         steal: share of the bursts that lose time to other machines, with the long tail of Pareto.
+        halves: standard deviation of the state that each half of the cells of a program has beside its program's: two
+            runtimes of one package, which are one program in the model of the measurement.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Scenario:
     drift: float = 0.0
     jumps: bool = False
     steal: float = 0.0
+    halves: float = 0.0
 
     def state_sds(self) -> tuple[float, ...]:
         """Standard deviations of the machine's state and of the programs' states, of one request after the other."""
@@ -117,6 +120,7 @@ class World:
         self._walk = np.zeros(number)
         self._jumps = JUMP * scenario.jumps * (random.random(number) < 0.5)
         self._jump_share = random.uniform(0.2, 0.8)  # of the sweep, after which the machine jumps
+        self._halves = scenario.halves * random.normal(size=(number, 2)) if scenario.halves else np.zeros((number, 2))
         self._sweep_s = math.inf
         self._launch_sd: dict[str, float] = {}
 
@@ -132,11 +136,19 @@ class World:
 
     def _subject(self, request: int, number: int) -> Subject:
         program = number % len(self._scenario.programs)
-        cell = Cell.from_path(f"toy/null/native/v{number}/program{program}/cpu/b{request + 1}t1")
+        runtime = f"program{program}"
+        if self._scenario.halves:
+            runtime += f"_{self._half(number)}"
+        cell = Cell.from_path(f"toy/null/native/v{number}/{runtime}/cpu/b{request + 1}t1")
         self.truth[cell.path] = self._scenario.offsets[number - 1] if number else 0.0
         typical = self._scenario.launch[number % len(self._scenario.launch)]
         self._launch_sd[cell.path] = typical * math.exp(self._scenario.launch_spread * self._random.normal())
-        return Subject(cell=cell, key=cell.path, environment={}, imports=NOTHING, opening=NOTHING, rss_bytes=1)
+        subject = Subject(cell=cell, key=cell.path, environment={}, imports=NOTHING, opening=NOTHING, rss_bytes=1)
+        return dataclasses.replace(subject, program=f"program{program}")
+
+    def _half(self, number: int) -> int:
+        """The half of its program's cells that a cell belongs to, which is a runtime of its own."""
+        return number // len(self._scenario.programs) % 2
 
     def latency_ns(self, name: str) -> float:
         """The true latency of a cell in the usual state of the machine."""
@@ -148,6 +160,9 @@ class World:
         kept = math.exp(-seconds / self._scenario.fading_s)
         news = self._random.normal(size=self._states.shape) * self._scenario.state_sds()
         self._states = kept * self._states + math.sqrt(1 - kept**2) * news
+        if scale := self._scenario.halves:
+            news = scale * self._random.normal(size=self._halves.shape)
+            self._halves = kept * self._halves + math.sqrt(1 - kept**2) * news
 
     def run_block(self, baseline: Subject, subjects: Sequence[Subject], method: Method, **_: Any) -> Result:
         """A block of launches, as `bench.measure.block.run_block` returns it."""
@@ -164,7 +179,7 @@ class World:
             program = number % len(scenario.programs)
             first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)
             level = math.log(BASE_NS) + self.truth[subject.cell.path] + states[0] + states[first + program]
-            level += offsets[program]
+            level += offsets[program] + self._halves[program, self._half(number)]
             level += self._launch_effect(subject.cell.path) + (jolt if program == 0 else 0)
             noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
             noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -92,8 +93,8 @@ class Stopping:
                 os.close(woken)
                 return
         threading.Event().wait(LATEST_S)
-        if self._has_last_words:
-            threading.Event().wait(LAST_WORDS_S)
+        if self._has_last_words:  # until a second signal, which the main thread may not see
+            select.select([woken], [], [], LAST_WORDS_S)
         self._number = self._number or number
         self.end()
 

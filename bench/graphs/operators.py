@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 MICROSOFT, NCHWC, ML = "com.microsoft", "com.microsoft.nchwc", "ai.onnx.ml"
 """Domains of ONNX Runtime's own operators, of those that work on blocks of channels, and of classical learning."""
 OPENVINO = "org.openvinotoolkit"
-"""Domain of OpenVINO's operations that ONNX does not have."""
+"""Domain of OpenVINO's operations."""
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 

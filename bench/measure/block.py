@@ -73,6 +73,8 @@ FINISH = Request(operation=Worker.finish, arguments={})
 ROLES = (REFERENCE, CONTROL, CELL)
 LEAST_ROOM = 4
 """Cells of a block for which there is room in any case."""
+SLOW_CELL_S = 1.0
+"""Inferences of a launch that take less altogether are not worth another block, whose workers have to be started."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,8 +89,8 @@ class Method:
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
-        room_s: seconds that there are for a block; cells that do not fit are left out of it, the last first, but for
-            `LEAST_ROOM`. None for a block of all cells.
+        room_s: seconds that there are for a block; slow cells that do not fit are left out of it, the last first, but
+            for `LEAST_ROOM`. None for a block of all cells.
     """
 
     min_passes: int = 5
@@ -147,8 +149,7 @@ class _Seat:
 
     Attributes:
         machine: state of the machine just before the worker was started.
-        loaded_beside: see `Launch`.
-        replies: fields of `Launch` that the worker sent when it imported, opened and finished.
+        replies: fields of `Launch` that the worker sent when it imported, opened and finished, and `loaded_beside`.
         parts: the first is the warm-up, a single burst, because runtimes tune themselves in their first inferences;
             then the passes, and these repeated.
     """
@@ -157,7 +158,6 @@ class _Seat:
     role: str
     child: Child
     machine: machine.State
-    loaded_beside: int
     replies: dict[str, Any] = dataclasses.field(default_factory=dict)
     parts: list[_Part] = dataclasses.field(default_factory=list)
 
@@ -182,7 +182,6 @@ class _Seat:
             "launch": uuid.uuid4().hex[:16],
             "role": self.role,
             "machine": self.machine,
-            "loaded_beside": self.loaded_beside,
             "warmup_ns": [sample for burst in warmed for sample in (*burst.cold_ns, *burst.steady_ns)],
             "cold_ns": [burst.cold_ns for burst in part.bursts],
             "steady_ns": [burst.steady_ns for burst in part.bursts],
@@ -278,7 +277,6 @@ class _Block:
         of two threads on two cores took up to 15 times as long.
         """
         threads = max(subject.cell.threads for subject, _ in members)
-        loaded_beside = min(max(1, machine.num_cores() // threads), len(members)) - 1
         limits = self._method.limits
         for subject, role in random.sample(members, len(members)):
             state = machine.state()
@@ -286,8 +284,7 @@ class _Block:
                 environment=subject.environment, memory_bytes=limits.memory_bytes, interpreter=subject.interpreter
             )
             child = workers.enter_context(started)
-            seat = _Seat(subject=subject, role=role, child=child, machine=state, loaded_beside=loaded_beside)
-            self._seats.append(seat)
+            self._seats.append(_Seat(subject=subject, role=role, child=child, machine=state))
 
         def load(seat: _Seat) -> None:
             if self._out_of_time():
@@ -299,28 +296,43 @@ class _Block:
                 self._drop(seat, "open", outcome)
 
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(self._seats), answered)
-        if (room_s := self._method.room_s) is not None:  # the baseline's first inference tells how many fit
-            on_all_cores(load, [seat for seat in self._seats if seat.role != CELL], answered, threads=lambda _: threads)
+
+        def load_all(seats: list[_Seat]) -> None:
+            beside = min(max(1, machine.num_cores() // threads), len(seats)) - 1
+            for seat in seats:
+                seat.replies["loaded_beside"] = beside
+            on_all_cores(load, seats, answered, threads=lambda _: threads)
+
+        if (room_s := self._method.room_s) is not None:  # the baseline tells how many cells fit
+            load_all([seat for seat in self._seats if seat.role != CELL])
+            self._warm_up([seat for seat in self._seats if seat.role != CELL])
             self._leave_out([subject for subject, role in members if role == CELL], room_s)
-        waiting = [seat for seat in self._seats if room_s is None or seat.role == CELL]
-        on_all_cores(load, waiting, answered, threads=lambda _: threads)
+        load_all([seat for seat in self._seats if not seat.parts])
 
     def _leave_out(self, subjects: Sequence[Subject], room_s: float) -> None:
-        """Let the last subjects leave the block, for which there is no time by the first inference of the baseline."""
-        # At least a first inference, a warm-up and the passes; a burst of a slow model is one inference.
-        num_inferences = 2 + self._method.min_passes
-        first_ns = max(seat.replies["first_inference_ns"] for seat in self._seats if seat.role != CELL)
-        cell_s = num_inferences * first_ns / 1e9
-        num_fitting = max(LEAST_ROOM, math.floor(room_s / cell_s) - 2)
-        late = subjects[num_fitting:]
+        """Let the last subjects leave the block where they are slow and there is no time for them.
+
+        A cell is taken to be as fast as the baseline, whose warm-up tells how long an inference takes. A launch has a
+        first inference, a warm-up and the passes; a burst of a slow model is one inference.
+        """
+        warm_ns = min(seat.parts[0].medians_ns[0] for seat in self._seats if seat.role != CELL)
+        cell_s = (2 + self._method.min_passes) * warm_ns / 1e9
+        if cell_s < SLOW_CELL_S:
+            return
+        late = subjects[max(LEAST_ROOM, math.floor(room_s / cell_s) - 2) :]
         for seat in [seat for seat in self._seats if seat.role == CELL and seat.subject in late]:
             seat.child.kill()
             self._seats.remove(seat)
 
     def warm_up(self) -> None:
-        """Run the first burst of each worker."""
-        self._begin_part()
-        self._run_pass()
+        """Run the first burst of each worker that has run none."""
+        self._warm_up([seat for seat in self._seats if not seat.parts])
+
+    def _warm_up(self, seats: Sequence[_Seat]) -> None:
+        """Run the first burst of some workers, with the request of the first pass."""
+        for seat in random.sample(seats, len(seats)):
+            seat.parts.append(_Part())
+            self._attempt(seat, lambda seat: seat.burst(self._method, self._first_request))
 
     def measure(self, set_up_s: float) -> Lost:
         """Run passes until further ones would tell less than further launches, and return the time lost meanwhile.

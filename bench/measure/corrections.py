@@ -83,7 +83,7 @@ def judge(comparisons: Sequence[Comparison], *, margin: float, alpha: float = st
 def adjusted(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's adjusted p-values, in the order of the p-values.
 
-    As `scipy.stats.false_discovery_control`, whose import would take every command half a second.
+    As `scipy.stats.false_discovery_control`, whose import takes half a second.
     """
     number = len(p_values)
     order = sorted(range(number), key=p_values.__getitem__)

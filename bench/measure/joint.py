@@ -44,7 +44,7 @@ class Observation:
 
     Attributes:
         cell: path of the cell.
-        program: what the machine's state acts on, see `comparison.Series`.
+        program, runtime: what the machine's states act on, see `comparison.Series`.
         block: identifier of the block.
         time_s: when it ran, in seconds from any origin.
         level: natural logarithm of the latency in nanoseconds.
@@ -55,6 +55,7 @@ class Observation:
 
     cell: str
     program: str
+    runtime: str = ""
     block: Hashable
     time_s: float
     level: float
@@ -81,6 +82,8 @@ class Joint:
         self.programs = [program_of[cell] for cell in cells]
         self.cell_N = _positions(cells, ((number, seen.cell) for number, seen in everything))
         self.block_N = _positions(blocks, ((number, seen.block) for number, seen in everything))
+        runtimes = sorted({seen.runtime for _, seen in everything})
+        self._runtime_N = _positions(runtimes, (seen.runtime for _, seen in everything))
         self.level_N = np.array([seen.level for _, seen in everything])
         self._request_B = np.array([number for number, _ in blocks])
         time_N = np.array([seen.time_s for _, seen in everything])
@@ -131,15 +134,20 @@ class Joint:
     def _program(self, name: str, design_EN: sparse.csc_array) -> Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
-        members_n = members_n[np.argsort(self.block_N[members_n], kind="stable")]
-        blocks_b, of_n = np.unique(self.block_N[members_n], return_inverse=True)
+        # What launches share is that of a block and of a runtime.
+        num_runtimes = self._runtime_N.max() + 1
+        shared_n = self.block_N[members_n] * num_runtimes + self._runtime_N[members_n]
+        order_n = np.argsort(shared_n, kind="stable")
+        members_n = members_n[order_n]
+        shared_b, of_n = np.unique(shared_n[order_n], return_inverse=True)
+        blocks_b, runtime_b = np.divmod(shared_b, num_runtimes)
         place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
         together_bb = np.equal.outer(place_b, place_b).astype(float)
         estimates_e = np.unique(design_EN[:, members_n].indices)
         fading_bb = together_bb * _fading(self._time_B[blocks_b], self._belief.fading_s)
         kernels = {
             STATE: fading_bb,
-            OWN: fading_bb * np.equal.outer(request_b, request_b),
+            OWN: fading_bb * np.equal.outer(request_b, request_b) * np.equal.outer(runtime_b, runtime_b),
             JOLT: np.eye(len(blocks_b)),
             PLACE: together_bb,
         }

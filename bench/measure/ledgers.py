@@ -44,8 +44,9 @@ class Ledger:
 
     def series(self) -> Series:
         """The launches so far."""
-        program = self.subject.program or self.subject.cell.runtime.listed
-        return Series(name=self.name, program=program, launches=tuple(self.launches))
+        runtime = self.subject.cell.runtime.listed
+        program = self.subject.program or runtime
+        return Series(name=self.name, program=program, runtime=runtime, launches=tuple(self.launches))
 
 
 @dataclasses.dataclass(kw_only=True)

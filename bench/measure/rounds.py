@@ -27,6 +27,7 @@ from bench.measure.selection import LEAST_LAUNCHES
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
 FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
+LITTLE_S = 30.0  # so little time is left to few launches of a slow model
 BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed
 FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
@@ -251,8 +252,8 @@ class _Rounds:
             turns = math.ceil(self._num_first / self._num_machines())
             method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * self._goal.budget_s / turns))
         if self._goal.is_brief and not any(ledger.launches for ledger in block):
-            room_s = None if self._goal.budget_s is None else max(0.0, self._left_s())
             passes = min(BRIEF_PASSES, method.min_passes)
+            room_s = self._left_s() if self._left_s() < LITTLE_S else None
             method = dataclasses.replace(method, min_passes=passes, is_brief=True, room_s=room_s)
         return method
 
@@ -265,7 +266,8 @@ class _Rounds:
         self._failures.update((failure.subject.key, failure) for failure in result.failures)
         note(block.group, result)
         self._keep(result)
-        self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, len(block.names) - 1))
+        num_launched = len({subject.key for subject, _ in result.launches} - {block.group.baseline.name})
+        self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, num_launched))
         return None
 
 

@@ -44,13 +44,14 @@ class Measured:
 def program_of(runtime: PluginName, versions: Iterable[str]) -> str:
     """The program that the machine's state acts on, in the model of the measurement: what a runtime runs.
 
-    Runtimes of the same packages are one program, whatever their versions: they run the same code, which they are given
-    in other ways. In the published sweeps the ratio of two of them has a standard deviation of 1.4 % across blocks
-    minutes apart, and that of ONNX Runtime and OpenVINO one of 4.3 %.
+    Runtimes of the same distributions are one program, whatever their versions. In the stored sweeps of processors, the
+    ratio of two such runtimes has a standard deviation of 0.4 to 2.4 % across blocks minutes apart, as launches of one
+    cell have (9 pairs of ONNX Runtime's and of PyTorch's runtimes, 2 to 6 degrees of freedom each); that of ONNX
+    Runtime and OpenVINO has 4.3 % (2 pairs).
 
     Args:
         runtime: the runtime.
-        versions: the distributions that a cell runs with, and `python`.
+        versions: names of the distributions that a cell runs with, and `python`.
     """
     return ", ".join(sorted({*versions} - {"python"})) or runtime.listed
 

@@ -74,4 +74,4 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
 
 def _series(path: str, record: Measured) -> Series:
     program = program_of(record.cell.runtime, record.header.versions)
-    return Series(name=path, program=program, launches=record.launches)
+    return Series(name=path, program=program, runtime=record.cell.runtime.listed, launches=record.launches)

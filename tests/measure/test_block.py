@@ -103,14 +103,19 @@ def test_every_pass_has_every_worker_once_in_an_order_of_its_own(make: Any, monk
         assert [kind for kind, pid in order.requests if pid == worker][:2] == ["import_packages", "open_session"]
 
 
-def test_slow_cells_for_which_there_is_no_time_are_left_out_of_a_brief_block(make: Any) -> None:
-    """By the baseline's first inference: five inferences of each of eight workers take a second."""
-    cells = [make(name, run_s=0.025) for name in "abcdef"]
-    for room_s, expected in ((0.0, "abcd"), (60.0, "abcdef"), (None, "abcdef")):
+def test_slow_cells_for_which_there_is_no_time_are_left_out_of_a_brief_block(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the baseline's warm-up: five inferences of 20 ms take 0.1 s, so that eight workers take 0.8 s."""
+    monkeypatch.setattr(block, "SLOW_CELL_S", 0.09)
+    cells = [make(name, run_s=0.02) for name in "abcdef"]
+    cases = [(0.0, 0.02, "abcd"), (0.75, 0.02, "abcde"), (60.0, 0.02, "abcdef"), (None, 0.02, "abcdef")]
+    for room_s, run_s, expected in [*cases, (0.0, 0.001, "abcdef")]:
         method = dataclasses.replace(METHOD, is_brief=True, min_passes=3, max_passes=3, room_s=room_s)
-        result = run_block(make("raw", run_s=0.025), cells, method)
+        result = run_block(make("raw", run_s=run_s), cells, method)
         assert result.failures == (), "what is left out has not failed"
         assert "".join(name for name, role in roles(result) if role == CELL) == expected
+        assert {len(launch.steady_ns) for _, launch in result.launches} == {3}
 
 
 def test_order_of_starting_is_random(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

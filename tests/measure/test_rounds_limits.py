@@ -55,6 +55,18 @@ def test_only_first_launches_of_a_race_are_brief(bench: Bench) -> None:
     assert bench.brief == [True, False, False]
 
 
+def test_first_launches_fit_the_time_that_is_left_where_that_is_little(bench: Bench) -> None:
+    """Ten seconds a block, of fourteen workers at most."""
+    names = [f"v{number}" for number in range(30)]
+    bench.measure(group(*names), max_launches=1, is_brief=True, budget_s=35.0)
+    assert bench.room_s[0] is None
+    assert bench.room_s[1:] == [pytest.approx(25.0, abs=0.5), pytest.approx(15.0, abs=0.5)]
+    bench.room_s.clear()
+    bench.measure(group("a"), max_launches=1, budget_s=5.0)
+    bench.measure(group("a"), max_launches=1, is_brief=True)
+    assert bench.room_s == [None, None], "only where launches are brief, and where there is a budget"
+
+
 @pytest.mark.parametrize(("second_s", "is_second"), [(5.0, True), (0.0, False)])
 def test_after_the_budget_contenders_get_a_second_launch_and_others_no_first(
     bench: Bench, second_s: float, is_second: bool

@@ -158,8 +158,23 @@ def test_costs_are_those_of_the_onnx_file(name: str, compressed: bool, tmp_path:
     assert after.num_params == before.num_params - MERGED_BIASES.get(name, 0)
     assert after.is_complete
     assert after.inputs == before.inputs
+    if name == "cnn":  # whose operations are the same in both, but that biases are added by operations of their own
+        assert after.other_ops == before.other_ops
     if compressed and name in ("cnn", "transformer"):
         assert after.weight_bytes < 0.6 * before.weight_bytes, "weights are stored in 16 bits"
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer"])
+def test_weights_that_are_stored_in_16_bits_change_no_work_and_no_activation(name: str, tmp_path: Path) -> None:
+    onnx.save(helper.make_model(GRAPHS[name](), opset_imports=[helper.make_opsetid("", 20)]), tmp_path / "model.onnx")
+    profiles = []
+    for compressed in (False, True):
+        model = openvino.convert_model(tmp_path / "model.onnx")
+        openvino.save_model(model, tmp_path / "model.xml", compress_to_fp16=compressed)
+        graph.write(openvino.Core().read_model(tmp_path / "model.xml"), tmp_path / "graph.onnx")
+        profiles.append(profile(tmp_path / "graph.onnx"))
+    plain, half = profiles
+    assert (half.other_ops, half.activation_bytes, half.macs) == (plain.other_ops, plain.activation_bytes, plain.macs)
 
 
 def written(model: Any, folder: Path) -> Profile:
@@ -380,3 +395,47 @@ def test_archives_are_written_at_the_shapes_that_are_asked_for(tmp_path: Path) -
     assert profile(tmp_path / "graph.onnx").macs == 5 * 4 * 3
     with pytest.raises(InputError, match="the shapes do not fit the model"):
         graph.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 7)})
+
+
+def test_a_product_with_a_mask_of_integers_is_no_scale(tmp_path: Path) -> None:
+    x = ops.parameter([2, 8], np.float32, name="x")
+    mask = ops.convert(ops.constant(np.ones((2, 8), "uint8")), "f32")
+    found = written(openvino.Model([ops.multiply(mask, x)], [x], "masked"), tmp_path)
+    assert [node.op_type for node in found.nodes if node.op_type != "Identity"] == ["Mul"]
+    assert (found.macs, found.other_ops) == (0, 16)
+
+
+def test_outputs_keep_their_names(tmp_path: Path) -> None:
+    """Of an operation, of an input and of a constant, and one value as two outputs."""
+    x = ops.parameter([2, 3], np.float32, name="x")
+    y = ops.relu(x)
+    y.output(0).set_names({"y"})
+    graph.write(openvino.Model([y, x, ints(1, 2), y], [x], "named"), tmp_path / "graph.onnx")
+    names = [value.name for value in onnx.load(tmp_path / "graph.onnx").graph.output]
+    assert (names[0], names[3]) == ("y", "y_output")
+    assert len({*names}) == 4
+    assert profile(tmp_path / "graph.onnx").other_ops == 6
+
+
+@pytest.mark.parametrize(("goes_on", "times"), [(True, 10), (False, 1)])
+def test_the_body_of_a_loop_counts_as_often_as_it_runs(goes_on: bool, times: int, tmp_path: Path) -> None:
+    state = ops.parameter([2, 4], np.float32)
+    product = ops.matmul(state, ops.constant(np.ones((4, 4), "float32")), False, False)
+    go = ops.constant(np.array(goes_on))
+    body = openvino.Model([go, product], [state], "body")
+    x = ops.parameter([2, 4], np.float32, name="x")
+    loop = ops.loop(ops.constant(np.array(10)), ops.constant(np.array(True)))
+    loop.set_function(body)
+    loop.set_special_body_ports([-1, 0])
+    loop.set_merged_input(state, x.output(0), product.output(0))
+    found = written(openvino.Model([loop.get_iter_value(product.output(0), -1)], [x], "loop"), tmp_path)
+    assert found.macs == times * 2 * 4 * 4
+    assert found.num_params == 16
+
+
+def test_empty_and_open_shapes_are_written(tmp_path: Path) -> None:
+    x = ops.parameter([-1, 0, 3], np.float32, name="x")
+    graph.write(openvino.Model([ops.relu(x)], [x], "open"), tmp_path / "graph.onnx")
+    (value,) = onnx.load(tmp_path / "graph.onnx").graph.output
+    assert [dim.dim_value for dim in value.type.tensor_type.shape.dim] == [0, 0, 3]
+    assert profile(tmp_path / "graph.onnx").macs == 0

@@ -58,6 +58,8 @@ class Bench:
         """Latency of each launch in turn, the last one for all later ones; 1000 for variants that are not named."""
         self.max_s: list[float] = []
         """Seconds that the passes of each block may take."""
+        self.room_s: list[float | None] = []
+        """The time that each block is to fit."""
         self.brief: list[bool] = []
         """Whether each block is brief."""
         self.failing: dict[str, int] = {}
@@ -81,7 +83,8 @@ class Bench:
         repeats: Repeats,
     ) -> Result:
         brief = {"is_brief": True, "min_passes": rounds.BRIEF_PASSES} if method.is_brief else {}
-        assert method == dataclasses.replace(METHOD, max_s=method.max_s, **brief)
+        assert method == dataclasses.replace(METHOD, max_s=method.max_s, room_s=method.room_s, **brief)
+        self.room_s.append(method.room_s)
         self.max_s.append(method.max_s)
         self.brief.append(method.is_brief)
         self.repeats.append(repeats)

@@ -75,7 +75,7 @@ ELEMENTWISE = {
     "Max",
     "Mean",
 }
-ELEMENTWISE |= {"Min", "Mod", "Mul", "Pow", "Sqrt", "Sub", "Sum", "Where"}
+ELEMENTWISE |= {"Min", "Mod", "Mul", "Pow", "Sqrt", "SquaredDifference", "Sub", "Sum", "Where"}
 """Operators whose operands may be single numbers that stand in a formula."""
 PRODUCTS = {"Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "FusedConv", "FusedGemm", "FusedMatMul"}
 PRODUCTS |= {"Gemm", "MatMul", "MatMulBnb4", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"}

@@ -30,6 +30,7 @@ OPS_PER_OUTPUT = {
     (ML, 1): "Scaler Normalizer Binarizer Imputer",
     # Operators that convert integers to floats and back have more operations than those of floats.
     # Two comparisons, a difference, a scale, a rounding; a scale and a shift back.
+    (OPENVINO, 2): "SquaredDifference",
     (OPENVINO, 7): "FakeQuantize",
     (MICROSOFT, 1): "Gelu",
     (MICROSOFT, 2): "BiasAdd BiasGelu DequantizeLinear FastGelu QuantizeLinear QuickGelu",

@@ -66,5 +66,5 @@ def interpolation(node: Node) -> Work:
     """A multiplication and an addition for each neighbour that an output is interpolated between."""
     sizes, result = node.shape(), node.out()
     axes = len(sizes) - 2 if node.op_type == "GridSample" else sum(map(int.__ne__, sizes, result))
-    reach = {"nearest": 0, "cubic": 4, "bicubic": 4}.get(node.text("mode", "linear"), 2)
+    reach = {"nearest": 0, "cubic": 4, "bicubic": 4, "bicubic_pillow": 4}.get(node.text("mode", "linear"), 2)
     return Work(0, 2 * numel(result) * reach**axes if reach and axes else 0)

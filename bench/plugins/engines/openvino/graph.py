@@ -1,8 +1,10 @@
 """The graph of an OpenVINO model as an ONNX file, for the commands that read graphs.
 
-Each operation becomes a node of the domain `org.openvinotoolkit`, under ONNX's name for the operation where it has one,
-with the shapes that OpenVINO states. `bench.graphs.costs.macs.openvino` tells the work of such nodes. Nothing runs or
-measures the file: runtimes run the model itself.
+Each operation becomes a node of the domain `org.openvinotoolkit` with the shapes that OpenVINO states, under the name
+of the ONNX operator by whose rules its parameters count, see `parameters.OPERATORS`. Constants are written as they are
+stored: what converts them when OpenVINO loads the model is no node, and integers with their scale and zero point are
+one. `bench.graphs.costs.macs.openvino` tells the work of the nodes. Nothing runs or measures the file: runtimes run the
+model itself.
 
 Source: https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets.html
 """
@@ -74,11 +76,14 @@ def write(model: Any, target: Path) -> None:
         names = _Names(file)
         inputs = [names.typed(node.output(0)) for node in model.get_parameters()]
         nodes, stated = _nodes(model, names)
-        outputs = []
+        made = {name for node in nodes for name in node.output}
+        outputs: list[onnx.ValueInfoProto] = []
         for result in model.get_results():
             port = result.input(0).get_source_output()
-            name = names.unique(min(result.output(0).get_names(), default=f"{names.of(port)}_output"))
-            nodes.append(onnx.helper.make_node("Identity", [names.of(port)], [name], name=name))
+            if (name := names.of(port)) not in made:  # an input, a constant, or an output already
+                name = names.unique(f"{name}_output")
+                nodes.append(onnx.helper.make_node("Identity", [names.of(port)], [name], name=name))
+            made.discard(name)
             outputs.append(names.typed(port, name))
     graph = onnx.helper.make_graph(
         nodes, model.get_friendly_name(), inputs, outputs, names.constants, value_info=stated
@@ -120,6 +125,10 @@ class _Names:
                 self._write(node, self._of[key])
         return self._of[key]
 
+    def bind(self, port: Any, other: Any) -> None:
+        """Let an output have the name of another."""
+        self._of[port.get_node().get_name(), port.get_index()] = self.of(other)
+
     def _write(self, node: Any, name: str) -> None:
         port = node.output(0)
         if port.get_element_type().to_string() == "string":
@@ -160,14 +169,38 @@ def _nodes(model: Any, names: _Names) -> tuple[list[onnx.NodeProto], list[onnx.V
         kind = node.get_type_name()
         if kind in ("Constant", "Parameter", "Result"):
             continue
+        if _is_stored(node) and (kind != "Multiply"):
+            names.bind(node.output(0), node.input_value(0))
+            continue
         inputs = [_input(node, index, names) for index in range(node.get_input_size())]
+        if _is_stored(node):
+            kind, zero_points = "DequantizeLinear", _zero_points(node.input_value(0).get_node())
+            inputs += [names.of(port) for port in zero_points]
         outputs = [names.of(port) for port in node.outputs()]
         nodes += _held(node, inputs, names)
-        if kind in ("Multiply", "Subtract") and is_compressed(node.input_value(0).get_node()):
-            kind = "DequantizeLinear"  # a scale or a zero point of stored integers
         nodes.append(_node(OPERATORS.get(kind, kind), inputs, outputs, node.get_friendly_name(), node.get_attributes()))
         stated += [names.typed(port) for port in node.outputs()]
     return nodes, stated
+
+
+def _is_stored(node: Any) -> bool:
+    """Whether an operation makes numbers of constants alone: it converts one, or it shifts or scales integers."""
+    kind = node.get_type_name()
+    if kind == "Convert":
+        return bool(node.input_value(0).get_node().get_type_name() == "Constant")
+    return kind in ("Subtract", "Multiply") and is_compressed(node.input_value(0).get_node()) and _is_constant(node)
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether the second input of an operation is a constant, or a constant that is converted."""
+    source = node.input_value(1).get_node()
+    source = source.input_value(0).get_node() if source.get_type_name() == "Convert" else source
+    return bool(source.get_type_name() == "Constant")
+
+
+def _zero_points(node: Any) -> list[Any]:
+    """The zero points of integers that a scale multiplies; none where there are none."""
+    return [node.input_value(1)] if node.get_type_name() == "Subtract" else []
 
 
 def _input(node: Any, index: int, names: _Names) -> str:
@@ -199,11 +232,23 @@ def _held(node: Any, inputs: Sequence[str], names: _Names) -> list[onnx.NodeProt
     """
     graphs = []
     for number, body in enumerate(bodies(node)):
+        carried, parameters = [], body.get_parameters()
+        of_body = [number] if node.get_type_name() == "If" else []
+        for given in node.get_input_descriptions(*of_body):
+            port, outside = parameters[given.body_parameter_index].output(0), node.input_value(given.input_index)
+            if type(given).__name__ == "InvariantInputDescription":
+                names.bind(port, outside)
+            else:
+                carried.append((port, outside))
         nodes, stated = _nodes(body, names)
-        for parameter in body.get_parameters():
-            port = parameter.output(0)
-            nodes.insert(0, _node("Parameter", inputs[-1:], [names.of(port)], parameter.get_friendly_name(), {}))
-            stated.append(names.typed(port))
+        named = {port.get_node().get_name(): outside for port, outside in carried}
+        bound = {parameters[given.body_parameter_index].get_name() for given in node.get_input_descriptions(*of_body)}
+        for parameter in parameters:  # the number of the iteration is bound to nothing
+            name, port = parameter.get_name(), parameter.output(0)
+            if name in named or name not in bound:
+                read = [names.of(named[name])] if name in named else []
+                nodes.insert(0, _node("Parameter", read, [names.of(port)], parameter.get_friendly_name(), {}))
+                stated.append(names.typed(port))
         graphs.append((f"{node.get_friendly_name()}_{number}", nodes, stated))
     if node.get_type_name() == "If":
         branches = {}
@@ -239,13 +284,6 @@ def _loop(
 
 
 def _trips(node: Any) -> int | None:
-    """The number of iterations of a loop; None where it depends on data."""
-    if node.get_type_name() == "TensorIterator":
-        trips = node.get_num_iterations()
-    else:
-        limit, (_, stop) = node.input_value(0).get_node(), node.get_special_body_ports()
-        goes_on = node.get_function().get_results()[stop].input_value(0).get_node()
-        if limit.get_type_name() != "Constant" or goes_on.get_type_name() not in ("Constant", "Parameter"):
-            return None
-        trips = int(limit.data.reshape(-1)[0])
+    """The number of iterations of a loop; None where OpenVINO does not know it, because it depends on data."""
+    trips = node.get_num_iterations()
     return trips if trips >= 0 else None

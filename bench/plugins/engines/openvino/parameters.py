@@ -51,7 +51,6 @@ OPERATORS = {
     "SoftMax": "Softmax",
     "SoftPlus": "Softplus",
     "SoftSign": "Softsign",
-    "SquaredDifference": "Sub",
     "Subtract": "Sub",
     "VariadicSplit": "Split",
 }
