@@ -21,7 +21,7 @@ class Belief:
         launch_program: how far that of a program is from those of others.
         launch_own: how far that of a cell is from what its request and its program have in common.
         state: standard deviation of a program's state, which all requests share.
-        own_state: standard deviation of a program's further state, which each request and runtime has for itself.
+        own_state: standard deviation of a program's further state, which each request has for itself.
         place: standard deviation of what a machine does to a program at all times, beside the others of its kind.
         jolt: standard deviation of a program's jolts, of which each runtime has its own.
         jolt_tail: degrees of freedom of Student's t, by which jolts are distributed.

@@ -45,8 +45,8 @@ class Series:
     Attributes:
         name: the cell's name among those that it is compared with.
         program: what the machine's state acts on: the packages that the cell's runtime runs, such as `onnxruntime`.
-        runtime: the runtime, such as `onnxruntime_bytes`: a further state and jolts are each runtime's own. Cells of a
-            program that has one runtime may leave it out.
+        runtime: the runtime, such as `onnxruntime_bytes`: jolts are each runtime's own. Cells of a program that has one
+            runtime may leave it out.
         launches: its launches; of a baseline, in the roles of the reference and of the control.
     """
 

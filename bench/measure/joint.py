@@ -134,20 +134,20 @@ class Joint:
     def _program(self, name: str, design_EN: sparse.csc_array) -> Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
-        # What launches share is that of a block and of a runtime.
+        # A jolt is that of a block and of a runtime.
         num_runtimes = self._runtime_N.max() + 1
         shared_n = self.block_N[members_n] * num_runtimes + self._runtime_N[members_n]
         order_n = np.argsort(shared_n, kind="stable")
         members_n = members_n[order_n]
         shared_b, of_n = np.unique(shared_n[order_n], return_inverse=True)
-        blocks_b, runtime_b = np.divmod(shared_b, num_runtimes)
+        blocks_b = shared_b // num_runtimes
         place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
         together_bb = np.equal.outer(place_b, place_b).astype(float)
         estimates_e = np.unique(design_EN[:, members_n].indices)
         fading_bb = together_bb * _fading(self._time_B[blocks_b], self._belief.fading_s)
         kernels = {
             STATE: fading_bb,
-            OWN: fading_bb * np.equal.outer(request_b, request_b) * np.equal.outer(runtime_b, runtime_b),
+            OWN: fading_bb * np.equal.outer(request_b, request_b),
             JOLT: np.eye(len(blocks_b)),
             PLACE: together_bb,
         }

@@ -4,11 +4,11 @@
 
 All are on the scale of natural logarithms. The block is the state of the machine, which slows all programs alike. The
 machine also acts on programs differently: the state of a program (the packages of its runtimes) is shared by all its
-cells and by neighbouring blocks, of all requests, and fades over minutes; a smaller state belongs to one runtime of it
-and one request alone. A jolt is shared by a runtime's cells of one block. Where several machines of one kind share the
-work, states are each machine's own, and what a machine does to a program at all times is its place: slower memory slows
-those programs that wait for it. The launch is what differs from process to process: the layout of memory, the placement
-of threads, and the noise of the passes.
+cells and by neighbouring blocks, of all requests, and fades over minutes; a smaller part of it belongs to one request
+alone. A jolt is shared by a runtime's cells of one block. Where several machines of one kind share the work, states are
+each machine's own, and what a machine does to a program at all times is its place: slower memory slows those programs
+that wait for it. The launch is what differs from process to process: the layout of memory, the placement of threads,
+and the noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
 that connect them. States, places, jolts and launches are random; `bench.measure.joint` estimates their variances over

@@ -44,10 +44,11 @@ class Measured:
 def program_of(runtime: PluginName, versions: Iterable[str]) -> str:
     """The program that the machine's state acts on, in the model of the measurement: what a runtime runs.
 
-    Runtimes of the same distributions are one program, whatever their versions. In the stored sweeps of processors, the
-    ratio of two such runtimes has a standard deviation of 0.4 to 2.4 % across blocks minutes apart, as launches of one
-    cell have (9 pairs of ONNX Runtime's and of PyTorch's runtimes, 2 to 6 degrees of freedom each); that of ONNX
-    Runtime and OpenVINO has 4.3 % (2 pairs).
+    Runtimes of the same distributions are one program, whatever their versions: states act on them alike. Between 71
+    blocks of crnn within six minutes on an EPYC of Zen 4, the ratios of `onnxruntime`, `onnxruntime_bytes` and
+    `onnxruntime_iobinding` scattered by 2.6 to 3.0 %, whether the blocks were seconds or minutes apart: states of their
+    own, if they have any, have at most about 1 %. PyTorch's to theirs scattered by 4.7 % within 20 seconds and by 5.8 %
+    after minutes, so that states add 3.3 % (`benchmarks/states.py`).
 
     Args:
         runtime: the runtime.

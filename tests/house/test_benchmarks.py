@@ -110,6 +110,20 @@ def test_a_sweep_that_is_over_is_not_repeated(scripts: Any, tmp_path: Path, monk
         sweeps.keep(tmp_path, busy=2)
 
 
+def test_variograms_tell_states_from_the_scatter_of_launches(scripts: Any) -> None:
+    states, random = scripts("states"), np.random.default_rng(4)
+    noise = [(float(5 * number), float(random.normal(0, 0.02))) for number in range(120)]
+    flat = [deviation for deviation, _ in states.variogram(noise)]
+    assert flat == pytest.approx([0.02] * len(flat), rel=0.25)
+    state = math.sqrt(2) * 0.05 * np.sin(np.arange(120) / 120 * math.pi * 2)
+    moved = [(second, level + more) for (second, level), more in zip(noise, state, strict=True)]
+    deviations = [deviation for deviation, _ in states.variogram(moved)]
+    assert deviations[0] == pytest.approx(0.02, rel=0.25)
+    assert deviations[-1] > 0.05
+    assert states.variogram(noise[:2])[0][1] == 1
+    assert math.isnan(states.variogram(noise[:2])[-1][0]), "no blocks lie so far apart"
+
+
 def test_simulated_sweeps_of_a_quiet_machine_are_covered(scripts: Any) -> None:
     coverage = scripts("coverage")
     quiet = coverage.SCENARIOS[0]
@@ -175,7 +189,7 @@ def test_simulated_rates_are_kept_as_long_as_the_code_gives_the_same(
     assert digests.count("renamed") == 1, "the case whose first sweeps are as before has the new digest"
 
     monkeypatch.setattr(coverage, "code", lambda launches: "other")
-    monkeypatch.setattr(coverage.World, "latency_ns", lambda world, name: 1.0)
+    monkeypatch.setattr(coverage.World, "_launch_effect", lambda world, name: 0.0)
     assert coverage.Cases(file).rates(quiet, 2, 10) is None
 
 

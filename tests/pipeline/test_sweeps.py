@@ -319,6 +319,7 @@ def test_plain_exports_that_are_as_fast_as_others_are_never_spare() -> None:
         cell
         for cell in spare
         if str(cell.exporter) == "native" and cell.variant == "raw" and str(cell.runtime) == "pytorch"
+        if str(cell.provider) == "cpu"  # on processors that compute in bfloat16 there is another, which gains nothing
     ]
 
 
