@@ -180,7 +180,8 @@ def _judge_selection(fitted: Fitted, names: Sequence[str], world: World, rates: 
     rates["false slower"].add(any(share <= WITHIN for share in beyond.values()))
     tolerated = selection.select(fitted, names, within=REGRET)
     assert tolerated is not None
-    rates["regret"].add(tolerated.regrets[tolerated.first])
+    if math.isfinite(regret := tolerated.regrets[tolerated.first]):  # of one launch, nothing is claimed
+        rates["regret"].add(regret)
     is_claimed = tolerated.regrets[tolerated.first] <= REGRET
     rates["regret claimed"].add(is_claimed)
     if is_claimed:
