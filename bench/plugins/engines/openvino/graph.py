@@ -76,14 +76,14 @@ def write(model: Any, target: Path) -> None:
         names = _Names(file)
         inputs = [names.typed(node.output(0)) for node in model.get_parameters()]
         nodes, stated = _nodes(model, names)
-        made = {name for node in nodes for name in node.output}
+        free = {name for node in nodes for name in node.output}
         outputs: list[onnx.ValueInfoProto] = []
         for result in model.get_results():
             port = result.input(0).get_source_output()
-            if (name := names.of(port)) not in made:  # an input, a constant, or an output already
+            if (name := names.of(port)) not in free:  # an input, a constant, or an output already
                 name = names.unique(f"{name}_output")
                 nodes.append(onnx.helper.make_node("Identity", [names.of(port)], [name], name=name))
-            made.discard(name)
+            free.discard(name)
             outputs.append(names.typed(port, name))
     graph = onnx.helper.make_graph(
         nodes, model.get_friendly_name(), inputs, outputs, names.constants, value_info=stated
@@ -169,7 +169,7 @@ def _nodes(model: Any, names: _Names) -> tuple[list[onnx.NodeProto], list[onnx.V
         kind = node.get_type_name()
         if kind in ("Constant", "Parameter", "Result"):
             continue
-        if _is_stored(node) and (kind != "Multiply"):
+        if _is_stored(node) and kind != "Multiply":
             names.bind(node.output(0), node.input_value(0))
             continue
         inputs = [_input(node, index, names) for index in range(node.get_input_size())]
@@ -177,7 +177,7 @@ def _nodes(model: Any, names: _Names) -> tuple[list[onnx.NodeProto], list[onnx.V
             kind, zero_points = "DequantizeLinear", _zero_points(node.input_value(0).get_node())
             inputs += [names.of(port) for port in zero_points]
         outputs = [names.of(port) for port in node.outputs()]
-        nodes += _held(node, inputs, names)
+        nodes += _with_bodies(node, inputs, names)
         nodes.append(_node(OPERATORS.get(kind, kind), inputs, outputs, node.get_friendly_name(), node.get_attributes()))
         stated += [names.typed(port) for port in node.outputs()]
     return nodes, stated
@@ -225,7 +225,7 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _held(node: Any, inputs: Sequence[str], names: _Names) -> list[onnx.NodeProto]:
+def _with_bodies(node: Any, inputs: Sequence[str], names: _Names) -> list[onnx.NodeProto]:
     """An ONNX node that holds the bodies of an operation, as a condition or as a loop, and runs as often; or none.
 
     The operation itself is a node of its own, which makes the outputs.
@@ -234,15 +234,15 @@ def _held(node: Any, inputs: Sequence[str], names: _Names) -> list[onnx.NodeProt
     for number, body in enumerate(bodies(node)):
         carried, parameters = [], body.get_parameters()
         of_body = [number] if node.get_type_name() == "If" else []
-        for given in node.get_input_descriptions(*of_body):
-            port, outside = parameters[given.body_parameter_index].output(0), node.input_value(given.input_index)
-            if type(given).__name__ == "InvariantInputDescription":
+        for link in node.get_input_descriptions(*of_body):
+            port, outside = parameters[link.body_parameter_index].output(0), node.input_value(link.input_index)
+            if type(link).__name__ == "InvariantInputDescription":
                 names.bind(port, outside)
             else:
                 carried.append((port, outside))
         nodes, stated = _nodes(body, names)
         named = {port.get_node().get_name(): outside for port, outside in carried}
-        bound = {parameters[given.body_parameter_index].get_name() for given in node.get_input_descriptions(*of_body)}
+        bound = {parameters[link.body_parameter_index].get_name() for link in node.get_input_descriptions(*of_body)}
         for parameter in parameters:  # the number of the iteration is bound to nothing
             name, port = parameter.get_name(), parameter.output(0)
             if name in named or name not in bound:
