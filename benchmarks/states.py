@@ -49,22 +49,22 @@ def ratios(folder: Path) -> dict[tuple[str, str], list[Ratio]]:
         for request in sweep.observed():
             for seen in request:
                 levels[seen.runtime, str(seen.block)].append((seen.time_s, seen.level))
-    found: dict[tuple[str, str], list[Ratio]] = collections.defaultdict(list)
+    series: dict[tuple[str, str], list[Ratio]] = collections.defaultdict(list)
     for block in dict.fromkeys(block for _, block in levels):
         runtimes = sorted(runtime for runtime, other in levels if other == block)
-        for one, other in itertools.combinations(runtimes, 2):
-            means = [statistics.mean(level for _, level in levels[each, block]) for each in (one, other)]
-            found[one, other].append((levels[one, block][0][0], means[1] - means[0]))
-    return {pair: sorted(own) for pair, own in found.items() if len(own) >= LEAST_BLOCKS}
+        for first, second in itertools.combinations(runtimes, 2):
+            means = [statistics.mean(level for _, level in levels[each, block]) for each in (first, second)]
+            series[first, second].append((levels[first, block][0][0], means[1] - means[0]))
+    return {pair: sorted(own) for pair, own in series.items() if len(own) >= LEAST_BLOCKS}
 
 
-def variogram(found: Sequence[Ratio]) -> list[tuple[float, int]]:
+def variogram(series: Sequence[Ratio]) -> list[tuple[float, int]]:
     """For each class of times between two blocks, the root of the semivariance, and the number of pairs of blocks."""
     squares: Mapping[int, list[float]] = collections.defaultdict(list)
-    for (one_s, one), (other_s, other) in itertools.combinations(found, 2):
-        place = next((place for place, edge in enumerate(EDGES_S[1:]) if other_s - one_s < edge), None)
+    for (first_s, first), (second_s, second) in itertools.combinations(series, 2):
+        place = next((place for place, edge in enumerate(EDGES_S[1:]) if second_s - first_s < edge), None)
         if place is not None:
-            squares[place].append((other - one) ** 2 / 2)
+            squares[place].append((second - first) ** 2 / 2)
     classes = [squares[place] for place in range(len(EDGES_S) - 1)]
     return [(math.sqrt(statistics.mean(own)) if own else math.nan, len(own)) for own in classes]
 
@@ -74,15 +74,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of the sweep; the same goes on")
     parser.add_argument("--minutes", type=int, default=10)
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
     more = ("--launches", "400", "--margin", "0.0001%")
-    sweep = sweeps.run([*CELLS, *more], asked.folder / "sweep", budget=f"{asked.minutes}m")
+    sweep = sweeps.run([*CELLS, *more], arguments.folder / "sweep", budget=f"{arguments.minutes}m")
     ends = [f"to {edge} s" for edge in EDGES_S[1:]]
     print(f"{'standard deviation over the square root of 2':46}", *(f"{end:>15}" for end in ends))
-    for (one, other), own in ratios(sweep.results).items():
+    for (first, second), own in ratios(sweep.results).items():
         figures = [f"{deviation:.2%} ({number})" for deviation, number in variogram(own)]
-        print(f"{other + ' over ' + one:46}", *(f"{figure:>15}" for figure in figures))
+        print(f"{second + ' over ' + first:46}", *(f"{figure:>15}" for figure in figures))
 
 
 if __name__ == "__main__":
