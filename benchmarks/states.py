@@ -82,7 +82,8 @@ def main() -> None:
     print(f"{'standard deviation over the square root of 2':46}", *(f"{end:>15}" for end in ends))
     for (first, second), own in ratios(sweep.results).items():
         figures = [f"{deviation:.2%} ({number})" for deviation, number in variogram(own)]
-        print(f"{second + ' over ' + first:46}", *(f"{figure:>15}" for figure in figures))
+        name = f"{second} over {first}"
+        print(f"{name:46}", *(f"{figure:>15}" for figure in figures))
 
 
 if __name__ == "__main__":
