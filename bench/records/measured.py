@@ -44,12 +44,12 @@ class Measured:
 def program_of(runtime: PluginName, versions: Iterable[str]) -> str:
     """The program that the machine's state acts on, in the model of the measurement: what a runtime runs.
 
-    Runtimes of the same distributions are one program, whatever their versions: states act on them alike. Between 71
-    blocks of crnn within six minutes on an EPYC of Zen 4, the ratios of `onnxruntime`, `onnxruntime_bytes` and
-    `onnxruntime_iobinding` scattered by 1.8 to 2.6 %, whether the blocks were seconds or minutes apart: states of their
-    own, if they have any, have at most about 1 %. PyTorch's to theirs scattered by 4.0 to 4.3 % within 20 seconds and by
-    5.5 to 5.8 % after two to five minutes, so that states add about 3.7 % (the figures of `benchmarks/states.py`, of the
-    blocks of one `bench run`).
+    Runtimes of the same distributions are one program, whatever their versions: states act on them alike. Between
+    71 blocks of crnn within six minutes on an EPYC of Zen 4, the ratios of `onnxruntime`, `onnxruntime_bytes` and
+    `onnxruntime_iobinding` scattered by 1.8 to 2.6 %, whether the blocks were seconds or minutes apart: states of
+    their own, if they have any, have at most about 1 %. PyTorch's to theirs scattered by 4.0 to 4.3 % within 20
+    seconds and by 5.5 to 5.8 % after two to five minutes, so that states add about 3.7 % (the figures of
+    `benchmarks/states.py`, of the blocks of one `bench run`).
 
     Args:
         runtime: the runtime.
