@@ -28,7 +28,7 @@ from bench.measure.selection import LEAST_LAUNCHES
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
 FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
 LITTLE_S = 30.0  # so little time is left to few launches of a slow model
-BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed
+BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed; those of a launch when the time is up
 FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
 MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
@@ -247,6 +247,9 @@ class _Rounds:
     def _method_for(self, block: Sequence[Ledger]) -> Method:
         """How a block of this round is measured."""
         method = self._method
+        if self._left_s() < self._goal.second_s:
+            passes = min(BRIEF_PASSES, method.min_passes)
+            return dataclasses.replace(method, min_passes=passes, max_passes=passes)
         if self._number == 1 and self._goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
             turns = math.ceil(self._num_first / self._num_machines())

@@ -19,10 +19,18 @@ from bench.records.measured import program_of
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
-SETTINGS = {KERAS_SETTINGS: {"keras", "tensorflow"}, OPENVINO_SETTINGS: {"openvino"}}
+ONNXSIM_SETTINGS = "bench.plugins.engines.onnxsim_alone"
+SETTINGS = {
+    KERAS_SETTINGS: {"keras", "tensorflow"},
+    OPENVINO_SETTINGS: {"openvino"},
+    ONNXSIM_SETTINGS: {"onnxsim"},
+}
 """Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
-COMMON = frozenset({"numpy", "onnx"})
-"""Packages that most workers import that make, count or judge something."""
+COMMON = frozenset({"numpy", "onnx", "onnxruntime"})
+"""Packages that most workers import that make something; the same for all, so that few templates are needed."""
+MAKING = ("bench.plugins.steps", "bench.graphs.weights.counted")
+JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.graphs.costs.profile")
+"""Modules that each such worker, and each that verifies, would import by itself."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
@@ -60,10 +68,12 @@ def process(*plugins: Plugin, kind: str = "", name: PluginName | None = None) ->
     packages = {
         module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
     }
-    if not any(isinstance(plugin, Runtime) for plugin in plugins):  # whose memory is measured
+    verifies = any(isinstance(plugin, Runtime) for plugin in plugins)
+    if not verifies:
         packages |= COMMON
     settings = [module for module, names in SETTINGS.items() if packages & names]
-    return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages))}
+    own = JUDGING if verifies else MAKING
+    return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages), *own)}
 
 
 def arguments(cell: Cell, artifact: Path) -> dict[str, Any]:

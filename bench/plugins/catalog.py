@@ -102,10 +102,16 @@ def variants() -> dict[str, NamedVariant]:
     for name in find("variants"):
         with contextlib.suppress(PluginError):  # it cannot be used; `bench list` says why, and the others go on
             for option in variant_file(name).options:
-                found[f"{name}-{option}" if option else name] = NamedVariant(variant_file(name), option)
+                found[_listed(name, option)] = NamedVariant(variant_file(name), option)
     return found
 
 
+def _listed(file: str, option: str) -> str:
+    """The name of the variant in a file with one of its options."""
+    return f"{file}-{option}" if option else file
+
+
+@functools.cache
 def variant(name: PluginName | str) -> NamedVariant:
     """The variant of a name, whatever its label.
 
@@ -113,11 +119,16 @@ def variant(name: PluginName | str) -> NamedVariant:
         InputError: there is no variant of that name; the message suggests the nearest name.
     """
     name = PluginName.parse(name) if isinstance(name, str) else name
-    if name.listed in variants():
-        return variants()[name.listed]
-    if name.listed in find("variants"):
+    # A worker that applies one variant does not load the files of all others.
+    files = [file for file in find("variants") if name.listed == file or name.listed.startswith(f"{file}-")]
+    for file in reversed(files):
+        with contextlib.suppress(PluginError):  # `bench list` says why it cannot be used, and the others go on
+            for option in variant_file(file).options:
+                if name.listed == _listed(file, option):
+                    return NamedVariant(variant_file(file), option)
+    if name.listed in files:
         variant_file(name.listed)  # raises what is wrong with the file
-    if name.option and name.plugin in find("variants"):
+    if name.option and name.plugin in files:
         found = variant_file(name.plugin)
         if mixture.is_spelled(name.option, found.letters):  # it is not listed, but has the form that its file asks for
             return NamedVariant(found, name.option)
@@ -126,7 +137,7 @@ def variant(name: PluginName | str) -> NamedVariant:
 
 def forget() -> None:
     """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
-    for cached in (find, _load_module, _load, task, variants):
+    for cached in (find, _load_module, _load, task, variants, variant):
         cached.cache_clear()
 
 

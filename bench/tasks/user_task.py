@@ -19,6 +19,7 @@ NUM_SAMPLES = 8
 DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
 """Files beside `task.py` where needed: the inputs of the data set, its targets, an example for made-up inputs."""
 TRAIN_EVERY = 5
+AS_IS = "as_is"
 
 
 def sized(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -160,3 +161,20 @@ class TensorFlowTask(OwnTask):
     sources = ("tf",)
     requires: ClassVar[tuple[str, ...]] = ("tensorflow", "keras")
     extra = "tf"
+
+
+class OnnxTask(OwnTask):
+    """A task that is an ONNX file beside `task.py`: generated inputs, and its own outputs as the truth.
+
+    The reference is the file as it is on plain ONNX Runtime. The quality of every other cell is the distance of its
+    outputs from the reference's in decibels, not how good the model is. A subclass states its inputs and outputs, and
+    may bring samples of its own.
+    """
+
+    sources = ("onnx",)
+    weights = "model.onnx"
+    original = "original.onnx"
+    """The file as it is, where the weights file is a mended copy of it: the source `as_is`."""
+
+    def native_path(self, source: str) -> Path:
+        return self.folder / self.original if source == AS_IS else self.weights_path

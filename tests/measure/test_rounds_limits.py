@@ -78,6 +78,7 @@ def test_after_the_budget_contenders_get_a_second_launch_and_others_no_first(
         ledger.expected = 1.0 + number
     bench.measure(cells, budget_s=10.0, second_s=second_s)
     assert [sorted(block) for block in bench.blocks[1:]] == ([["one", "other"]] if is_second else [])
+    assert bench.few_passes == [False] + [True] * is_second
 
 
 @pytest.mark.parametrize(("budget_s", "expected"), [(41.0, [False, False]), (81.0, [False, False, True])])

@@ -172,6 +172,14 @@ def test_variants_with_options(plugin_folder: Path) -> None:
     assert named["shrink-all"].variant.name == "shrink"
 
 
+def test_a_variant_loads_no_file_of_another(plugin_folder: Path) -> None:
+    for name in ("shrink", "shrinkage", "grow"):
+        put(plugin_folder, f"variants/{name}.py", VARIANT.format(options=("half",), requires=()))
+    catalog.forget()
+    assert catalog.variant("shrink-half").variant.name == "shrink"
+    assert catalog._load.cache_info().currsize == 1
+
+
 def test_variant_without_the_plain_option_has_no_plain_name(plugin_folder: Path) -> None:
     put(plugin_folder, "variants/shrink.py", VARIANT.format(options=("half",), requires=()))
     assert "shrink-half" in catalog.variants()

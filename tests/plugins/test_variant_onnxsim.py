@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
 
-from bench.api import loading
-from bench.api.loading import load_module
 from bench.graphs import deferred
 from bench.graphs.edits.opset import opset_of
+from bench.pipeline import opening
 from bench.plugins import catalog
+from bench.plugins.engines import onnxsim_alone
 from support import deferred as skips
 from support import variant_graphs as graphs
 
@@ -22,7 +24,16 @@ skips.importorskip("onnxsim")
 @pytest.fixture
 def onnxsim() -> Any:
     """The package as the variant has it, without PyTorch."""
-    return load_module(loading.PLUGINS / "variants" / "onnxsim.py")._onnxsim()
+    return onnxsim_alone.onnxsim
+
+
+def test_what_simplifies_imports_no_pytorch() -> None:
+    """onnxsim imports it where it is installed, for more than a second."""
+    modules = opening.process(catalog.variant_file("onnxsim"))["modules"]
+    code = f"import importlib, sys; [*map(importlib.import_module, {modules!r})]; print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "onnxsim" in ran.stdout.split()
+    assert "torch" not in ran.stdout.split()
 
 
 def test_a_pass_that_breaks_the_order_of_nodes_is_left_out(

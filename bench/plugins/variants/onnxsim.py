@@ -1,7 +1,6 @@
 """onnxsim: folds constants and runs the optimizer's passes until nothing changes."""
 
 import inspect
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ class OnnxSim(Variant):
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         if strings := [spec.name for spec in task.outputs if spec.dtype == STRING]:
             raise RefusedError(f"onnxsim compares outputs as numbers, and {strings[0]!r} holds strings")
-        onnxsim = _onnxsim()
+        from bench.plugins.engines.onnxsim_alone import onnxsim
+
         inputs = task.samples("train").inputs
         settings: dict[str, Any] = {
             "check_n": 1,
@@ -55,17 +55,3 @@ class OnnxSim(Variant):
             raise ArtifactError("onnxsim says that its check failed: the simplified model gives other outputs")
         onnx.save(model, target)
         return info
-
-
-def _onnxsim() -> Any:
-    """The package, imported without PyTorch: its quantizers use it, `simplify` does not, and it takes 2 s to import."""
-    hidden = "torch" not in sys.modules
-    if hidden:
-        # An import of it then fails as if it were not installed.
-        sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        import onnxsim
-    finally:
-        if hidden:
-            del sys.modules["torch"]
-    return onnxsim

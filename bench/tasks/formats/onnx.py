@@ -35,7 +35,7 @@ from bench.tasks import probe, sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
-from bench.tasks.user_task import OwnTask
+from bench.tasks.user_task import AS_IS, OnnxTask
 
 DATA_ENDINGS = ("_data", ".data")
 """What exporters add to the name of a file for that of its weights, before a number where there are several."""
@@ -71,26 +71,8 @@ FORMAT = Format(
     num_cautions=2,
     imports=("onnx", "onnxruntime"),
 )
-AS_IS = "as_is"
 MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, drop_stale))
 """Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""
-
-
-class OnnxTask(OwnTask):
-    """A task that is an ONNX file beside `task.py`: generated inputs, and its own outputs as the truth.
-
-    The reference is the file as it is on plain ONNX Runtime. The quality of every other cell is the distance of its
-    outputs from the reference's in decibels, not how good the model is. A subclass states its inputs and outputs, and
-    may bring samples of its own.
-    """
-
-    sources = ("onnx",)
-    weights = "model.onnx"
-    original = "original.onnx"
-    """The file as it is, where the weights file is a mended copy of it: the source `as_is`."""
-
-    def native_path(self, source: str) -> Path:
-        return self.folder / self.original if source == AS_IS else self.weights_path
 
 
 def examine(path: Path, folder: Path, asked: Asked) -> Found:
