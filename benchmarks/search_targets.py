@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.api.loss_units import DB, SHARE, AllowedLoss
-from bench.decisions.search import kept
+from bench.features.search import saved
 from bench.measure import machine
 from bench.records import folder, machines
 from bench.records.folder import Results
@@ -134,7 +134,7 @@ def _verdict(value: float, high: float, most: float) -> str:
 def _tried(stored: Results, target: Target) -> int:
     """How many proposals of all designs ran or failed in the search that was kept."""
     found = [
-        one for one in kept.read(stored.folder) if (one.request[0], one.objective) == (target.task, target.objective)
+        one for one in saved.read(stored.folder) if (one.request[0], one.objective) == (target.task, target.objective)
     ]
     return sum(len(outcome.tried) for one in found for outcome in one.outcomes)
 

@@ -7,6 +7,7 @@ The core imports no feature by name. Where features may add something, it asks f
     tables.py       `TABLES`: what `bench show --sweep NAME` prints, by that name
     plots.py        `paths`: what `bench plot` draws besides
     page.py         `sections`: what the page of `bench report` shows below the rows of a task
+    explain.py      `addition`: what `bench explain` shows of a cell besides
     deployment.py   `addition`: what `bench pick` prints besides, and keeps with a deployment
 """
 

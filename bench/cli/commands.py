@@ -26,7 +26,6 @@ from bench.cli import (
     profile,
     report,
     roofline,
-    search,
     show,
 )
 from bench.cli import list as list_command
@@ -34,7 +33,7 @@ from bench.cli import run as run_command
 
 OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Measure": {"run": run_command.run, "fleet": fleet.app},
-    "Decide": {"pick": pick.pick, "best": best.best, "search": search.search, "compare": compare.compare},
+    "Decide": {"pick": pick.pick, "best": best.best, "compare": compare.compare},
     "Inspect": {
         "show": show.show,
         "explain": explain.explain,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,7 @@ def explain(
 
     Beside another cell. Its artifact is profiled anew, on this machine.
     """
+    from bench.api import features
     from bench.api.errors import InputError
     from bench.decisions.explain import explain as find
     from bench.measure.limits import Limits
@@ -65,6 +67,8 @@ def explain(
     most = units.share(tolerance, zero=True) if tolerance else None
     with Console(stderr=True).status(f"explaining {chosen}"):
         found = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
+        additions = [module.addition(stored, found.after.cell) for module in features.modules("explain")]
+        found = dataclasses.replace(found, additions=additions)
     options.write(report.render(found, format=format), None)
 
 

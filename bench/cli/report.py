@@ -97,7 +97,6 @@ def _shown(
     from bench.decisions.answer import answers
     from bench.decisions.best import best_of
     from bench.decisions.constraints import Constraints
-    from bench.decisions.search import kept
     from bench.records import noise
     from bench.records.sending import record_to_send, row_to_send
     from bench.report import part
@@ -110,7 +109,7 @@ def _shown(
     asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
     sections: dict[str, list[Section]] = {}
     for module in features.modules("page"):
-        for task, section in module.sections(stored.records, asked):
+        for task, section in module.sections(stored, asked):
             sections.setdefault(task, []).append(section)
     records = {path: stored.records[path] for path in paths}
     beside = {record.launches[-1].reference for record in records.values() if record.launches}
@@ -132,7 +131,6 @@ def _shown(
         option=option,
         globs=globs,
         peaks=stored.peaks,
-        searches=kept.read(stored.folder),
         places={(program, own[place]): effect for (program, place), effect in places.items()},
         sections=sections,
     )

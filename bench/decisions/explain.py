@@ -16,8 +16,6 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.decisions import deployment, operator_times
-from bench.decisions.search import kept
-from bench.decisions.search.kept import LetterEffect
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
@@ -84,6 +82,29 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Addition:
+    """What a feature adds to an explanation: a table under a title, which is left out where it has no lines.
+
+    Attributes:
+        key: its name in the explanation as JSON.
+        content: its value there.
+        title: the title.
+        text: a paragraph before the table.
+        columns: titles of the columns.
+        lines: the lines, with a text for each column.
+        num_names: number of columns that hold names, from the left.
+    """
+
+    key: str
+    content: object
+    title: str
+    text: str
+    columns: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    num_names: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
     """The explanation of a cell.
 
@@ -97,7 +118,7 @@ class Explanation:
         drift: see `bench.graphs.diff.drift.Drift`; None where there is no result.
         drift_reason: why there is no drift.
         notes: remarks on the machine and the packages, each on a line.
-        letters: what each letter and option costs and saves, of a cell that a search proposed.
+        additions: what features add, see `bench.api.features`.
     """
 
     after: Side
@@ -108,7 +129,7 @@ class Explanation:
     drift: Mapping[str, Any] | None
     drift_reason: str | None
     notes: Sequence[str]
-    letters: Sequence[LetterEffect] = ()
+    additions: Sequence[Addition] = ()
 
     def operators(self) -> list[operator_times.OperatorTime]:
         """Time by operator of the explained cell and of the other cell; empty where the cell's nodes are unknown."""
@@ -168,7 +189,6 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
         drift=drift,
         drift_reason=drift_reason,
         notes=_notes(record),
-        letters=kept.letters_of(kept.read(stored.folder), record.cell),
     )
 
 

@@ -13,8 +13,6 @@ from bench.api import NodeTime
 from bench.api.printable import printable
 from bench.decisions.explain import Explanation, Side, Step
 from bench.decisions.operator_times import Change
-from bench.decisions.search.effects import decibels
-from bench.decisions.search.kept import LetterEffect
 from bench.measure.questions import Aims
 from bench.pipeline.inspection import NUM_RUNS
 from bench.report import writing
@@ -26,8 +24,6 @@ MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
 MOST_OPERATORS = 4
 """Most operators that are named in one list; the others are counted."""
-BAR, BAR_LENGTH = "\N{FULL BLOCK}", 20
-"""What bars are drawn with, and the length of the longest."""
 MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
@@ -55,7 +51,11 @@ def render(found: Explanation, *, format: str) -> str:
         verdict=measured.verdict(MARGIN) if measured else None,
         operators=_by_operator(document, found),
         changes=_became(document, found.changes()),
-        letters=_letters(document, found.letters),
+        additions=[
+            (each.title, each.text, document.table(each.columns, each.lines, num_names=each.num_names))
+            for each in found.additions
+            if each.lines
+        ],
         steps=_steps(document, found.steps),
         commands=[
             f"bench graph diff {shlex.quote(before.path)} {shlex.quote(after.path)}"
@@ -112,24 +112,6 @@ class _Document:
         if self._format == "md":
             return "\n".join(map(writing.escape_markdown, block.split("\n"))) + "\n\n"
         return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n\n"
-
-
-def _letters(document: _Document, letters: Sequence[LetterEffect]) -> str:
-    if not letters:
-        return ""
-    most = max((abs(one.saved) for one in letters if one.saved is not None), default=0.0) or 1.0
-    lines = [
-        (
-            one.group,
-            one.letter,
-            BAR * round(BAR_LENGTH * max(0.0, one.saved or 0.0) / most),
-            writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
-            f"{decibels(one.noise):.0f}",
-            f"{round(one.size_bytes / 1e3):+d}",
-        )
-        for one in sorted(letters, key=lambda one: -(one.saved or 0.0))
-    ]
-    return document.table(("group", "letter", "", "saves (%)", "fidelity (dB)", "size (kB)"), lines, num_names=3)
 
 
 def _head(document: _Document, sides: Sequence[tuple[str, Side]]) -> str:
@@ -246,7 +228,7 @@ def _content(found: Explanation) -> dict[str, Any]:
         "drift": found.drift,
         "drift_reason": found.drift_reason,
         "notes": found.notes,
-        "letters": found.letters,
+        **{each.key: each.content for each in found.additions},
     }
 
 

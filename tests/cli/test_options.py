@@ -52,7 +52,7 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
 
 GROUPS = {
     "Measure": ["run", "fleet", "load"],
-    "Decide": ["pick", "best", "search", "compare"],
+    "Decide": ["pick", "best", "compare", "search"],
     "Inspect": ["show", "explain", "profile", "graph", "roofline", "list"],
     "Share": ["report", "plot", "export"],
     "Maintain": ["check", "bisect", "doctor", "clean"],

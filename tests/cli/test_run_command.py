@@ -18,10 +18,11 @@ from bench.cli import main, run, run_output
 from bench.measure import machine
 from bench.pipeline import sweep, sweeps
 from bench.tasks import adopt, names
-from support import searches
+from support import rows
 from support.features import needs
 
 ROOT = Path(__file__).parents[2]
+PATH = "crnn/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
 
 
 @pytest.fixture(autouse=True)
@@ -142,9 +143,9 @@ def test_runtimes_at_all_cores_are_a_glob_away(
 def test_a_cell_that_was_timed_and_has_ended_is_counted_once() -> None:
     """Of five cells, one was timed, one was timed before it was broken, and one was skipped."""
     shown = [
-        searches.row(cell="a", num_launches=1),
-        searches.row(cell="b", num_launches=1, fidelity="broken"),
-        searches.row(cell="c", status="skipped"),
+        rows.make(PATH.format("onnxsim"), num_launches=1),
+        rows.make(PATH.format("dedup"), num_launches=1, fidelity="broken"),
+        rows.make(PATH.format("fp16"), status="skipped"),
     ]
     (line,) = run_output.not_in_table(shown, 5)
     assert line == "of 5 cells, these are not in the table: 2 not timed yet, 1 failed, broken or skipped"
@@ -157,7 +158,7 @@ def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:
         Cell.from_path(f"crnn/torch/{rest}/cpu/b1t1")
         for rest in ("torch_onnx/onnxsim/onnxruntime", "torch_onnx/ort-all/onnxruntime", "native/raw/torch_compile")
     )
-    shown = [searches.row(cell=timed.path, num_launches=1), searches.row(cell=spare.path)]
+    shown = [rows.make(timed.path, num_launches=1), rows.make(spare.path)]
     assert run_output.untimed([spare, timed, compiling], shown, 20) == [
         "1 of 20 cells are not in the table: no time was left, and by earlier or published results none of them is "
         "likely to be the fastest; a longer --total adds them",

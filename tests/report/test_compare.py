@@ -6,7 +6,7 @@ import pytest
 
 from bench.decisions.compare import Change
 from bench.report import compare
-from support import searches
+from support import rows
 
 
 @pytest.mark.parametrize(("before", "after", "is_told"), [(None, None, True), (64, 64, True), (64, None, False)])
@@ -14,7 +14,7 @@ def test_figures_of_other_samples_of_a_split_are_no_change(
     before: int | None, after: int | None, is_told: bool
 ) -> None:
     one, other = (
-        searches.row(metric_name="accuracy", metric=metric, metric_samples=number, fidelity=fidelity)
+        rows.make(rows.FAST.cell, metric_name="accuracy", metric=metric, metric_samples=number, fidelity=fidelity)
         for metric, number, fidelity in ((0.9, before, "close"), (0.8, after, "drifted"))
     )
     told = compare._otherwise(Change(cell=one.cell, before=one, after=other))

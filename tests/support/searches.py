@@ -12,10 +12,10 @@ import pytest
 
 from bench.api import Part
 from bench.api.cell import Cell
-from bench.decisions.search import search as searching
-from bench.decisions.search.design import Choice, Design, design
-from bench.decisions.search.effects import Tried
-from bench.decisions.search.search import LATENCY, Proposal
+from bench.features.search import search as searching
+from bench.features.search.design import Choice, Design, design
+from bench.features.search.effects import Tried
+from bench.features.search.search import LATENCY, Proposal
 from bench.pipeline.sweep import Options
 from bench.records.rows import Row
 

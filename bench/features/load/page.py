@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from bench.api.cell import Cell
 from bench.features.load import plots, turns
-from bench.records.store import Record
+from bench.records.folder import Results
 from bench.report.page.section import Section
 
+ALT = "latency and waiting of services under load"
 
-def sections(records: Mapping[str, Record], cells: Collection[Cell]) -> Iterator[tuple[str, Section]]:
+
+def sections(stored: Results, cells: Collection[Cell]) -> Iterator[tuple[str, Section]]:
     """The figures of services that took turns last, with the names of their tasks.
 
     Args:
-        records: the current record of each cell path.
+        stored: the results of one machine.
         cells: the cells that the page shows.
     """
+    records = stored.records
     last = turns.last(records, cells)
     for task in dict.fromkeys(str(each.baseline.cell.task) for each in last):
         of_task = [each for each in last if str(each.baseline.cell.task) == task]
         served = dict.fromkeys(way.cell.path for each in of_task for way in each.launches)
         drawings = plots.drawings([records[path] for path in served], of_task)
         if drawings:
-            yield task, Section(title="Under load", alt="latency and waiting of services under load", drawings=drawings)
+            yield task, Section(title="Under load", figures=[(ALT, drawing) for drawing in drawings])

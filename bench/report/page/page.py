@@ -14,7 +14,6 @@ from bench.api.printable import printable
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best, sources_of
 from bench.decisions.everywhere import Everywhere
-from bench.decisions.search.kept import Kept
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.stats import Effect
@@ -27,13 +26,13 @@ from bench.records.warnings import warnings
 from bench.report import columns, outcome, shared, tables
 from bench.report.columns import Column
 from bench.report.everywhere import over
-from bench.report.figures import search_plots, whiskers
+from bench.report.figures import whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
 from bench.report.page import about, strips
 from bench.report.page.cards import cards
 from bench.report.page.details import details
 from bench.report.page.scatters import Scatter, against_latency, roofline
-from bench.report.page.section import Section, addresses
+from bench.report.page.section import Section
 from bench.report.page.tracks import Lines, lines
 from bench.report.roofline import above_peak
 from bench.report.templates import Block, fill
@@ -82,7 +81,6 @@ class Shown:
         option: the option by which commands find these results, with a space before it; empty for the usual folder.
         globs: globs that chose the rows; none where they are all.
         peaks: the peaks of the machine, by number of threads.
-        searches: the searches to show beside the rows of their tasks.
         sections: the sections of features to show there, by the task.
         places: what each of several machines of one kind does to each runtime, see `Measurements.places`.
     """
@@ -97,7 +95,6 @@ class Shown:
     option: str = ""
     globs: Sequence[str] = ()
     peaks: Mapping[int, Peaks] = dataclasses.field(default_factory=dict)
-    searches: Sequence[Kept] = ()
     sections: Mapping[str, Sequence[Section]] = dataclasses.field(default_factory=dict)
     places: Mapping[tuple[str, str], Effect] = dataclasses.field(default_factory=dict)
 
@@ -196,8 +193,6 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         sources=sources_of(one.best),
         max_metric_loss=AllowedLoss(),
         tasks=tasks,
-        searches=[search for search in one.searches if search.request[0] in tasks],
-        drawings=_drawings,
         sections=one.sections,
         shown={row.cell: row for row in selection.rows},
         ids={row.cell: number for number, row in enumerate(selection.rows, first)},
@@ -259,11 +254,6 @@ def _request(
         lines=lines(group, task, launches),
         above_peak=above_peak(group.rows, {} if peaks is None else {group.threads: peaks}),
     )
-
-
-def _drawings(search: Kept) -> list[str]:
-    """The figures of a search, each as the address of an image that is its own content."""
-    return addresses([*search_plots.drawings(search.outcomes, search.request[0], search.objective)])
 
 
 def _note(row: Row, group: Group) -> str:

@@ -13,20 +13,15 @@ class Section:
 
     Attributes:
         title: the title.
-        alt: what the figures show, for who cannot see them.
-        drawings: the figures as SVG.
+        figures: of each figure, what it shows, for who cannot see it, and the figure as SVG.
     """
 
     title: str
-    alt: str
-    drawings: Sequence[bytes]
+    figures: Sequence[tuple[str, bytes]]
 
     @property
-    def addresses(self) -> list[str]:
-        """The figures, each as the address of an image that is its own content."""
-        return addresses(self.drawings)
-
-
-def addresses(drawings: Sequence[bytes]) -> list[str]:
-    """Figures as SVG, each as the address of an image that is its own content."""
-    return [f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}" for drawing in drawings]
+    def images(self) -> list[tuple[str, str]]:
+        """Of each figure, what it shows, and the address of an image that is its own content."""
+        return [
+            (alt, f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}") for alt, drawing in self.figures
+        ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,7 +124,8 @@ def test_the_page_has_the_figures_of_a_task_and_of_no_other(tmp_path: Path) -> N
     turns = decisions.turns(found)
     rows = assemble.rows(found)
     cells = {Cell.from_path(row.cell) for row in rows}
-    sections = {task: [section] for task, section in contributed.sections(found, cells)}
+    stored: Any = SimpleNamespace(records=found)
+    sections = {task: [section] for task, section in contributed.sections(stored, cells)}
     text = page([Shown(records=found, rows=rows, sections=sections)], margin=0.02)
     assert text.count("<h3>Under load</h3>") == 1
     assert text.count('alt="latency and waiting of services under load"') == len(plots.drawings([], turns)) == 2

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import optimize
 
 from bench.api.loss_units import SHARE, Unit
-from bench.decisions.search.design import Choice, Design
+from bench.features.search.design import Choice, Design
 
 LEAST_ERROR = 0.01
 """Standard error of a ratio that is taken where a smaller one was estimated, for the sum is no exact model."""

@@ -16,11 +16,11 @@ from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.api.names import PluginName, TaskName
 from bench.decisions.pick import Constraints
-from bench.decisions.search import confirm, starts
-from bench.decisions.search import search as searching
-from bench.decisions.search.design import Design
-from bench.decisions.search.effects import Tried
-from bench.decisions.search.search import LATENCY, SIZE, Proposal, front, tried_of
+from bench.features.search import confirm, initial_designs
+from bench.features.search import search as searching
+from bench.features.search.design import Design
+from bench.features.search.effects import Tried
+from bench.features.search.search import LATENCY, SIZE, Proposal, front, tried_of
 from bench.plugins import tuning
 from bench.records.metric_loss import Lost
 from bench.records.rows import Row
@@ -288,7 +288,7 @@ def test_a_search_begins_with_the_fastest_export_and_its_optimizers() -> None:
         timed("torch_onnx/int8_dynamic/onnxruntime", 0.1),
         timed("torch_onnx_legacy/onnxsim/openvino", 0.4),
     ]
-    bases = starts.bases("super_resolution", 1, 1, rows)  # on some processors of bfloat16, too
+    bases = initial_designs.bases("super_resolution", 1, 1, rows)  # on some processors of bfloat16, too
     found = {(name, str(cell.runtime)): cell for cell, name in bases if str(cell.provider) == "cpu"}
     at = "super_resolution~tuning/torch"
     assert found["mixed", "onnxruntime"].path == f"{at}/torch_onnx/onnxsim/onnxruntime/cpu/b1t1"

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.api.cell import RAW, Cell
 from bench.api.loss_units import ANY, DB, SHARE, AllowedLoss
 from bench.api.names import TaskName
-from bench.decisions.search import assignment, effects
-from bench.decisions.search.design import ON, Choice, Design
-from bench.decisions.search.effects import Effects, Tried
+from bench.features.search import assignment, effects
+from bench.features.search.design import ON, Choice, Design
+from bench.features.search.effects import Effects, Tried
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import tuning
 from bench.records import folder

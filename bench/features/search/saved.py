@@ -1,10 +1,10 @@
-"""Searches as they are kept beside the results, so that the page and `bench explain` show them again."""
+"""Searches as they are saved beside the results, so that the page and `bench explain` show them again."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,9 +12,8 @@ import msgspec
 from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
-from bench.decisions.search.design import Choice
-from bench.decisions.search.effects import Tried
-from bench.decisions.search.search import FIGURES, Outcome
+from bench.features.search.effects import Tried
+from bench.features.search.search import FIGURES, Outcome
 from bench.records.store import write_atomically
 
 FOLDER = "searches"
@@ -25,7 +24,7 @@ MOST_GROUPS, MOST_TRIED, MOST_LETTERS = 1_000, 10_000, 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Kept:
+class SavedSearch:
     """A search of one request.
 
     Attributes:
@@ -43,94 +42,52 @@ class Kept:
     winner: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LetterEffect:
-    """What the letter of a group, or an option, does in a cell that a search proposed.
-
-    Attributes:
-        group: the nodes of the group, or the name of the option.
-        letter: the letter.
-        saved: what it takes off the latency, as a share of the base's; None where that is not known.
-        noise: power of the error that it adds, over the power of the outputs.
-        size_bytes: what it adds to the size.
-    """
-
-    group: str
-    letter: str
-    saved: float | None
-    noise: float
-    size_bytes: float
-
-
 def name_of(request: tuple[str, int, int], objective: str) -> str:
     """What the files of a search are called, such as `crnn-b1t1-latency`: one of another question has another name."""
     task, batch, threads = request
     return f"{task}-b{batch}t{threads}-{objective}"
 
 
-def keep(folder: Path, kept: Kept) -> Path:
+def save(folder: Path, search: SavedSearch) -> Path:
     """Write a search below the folder of a machine's results, in place of an earlier one of the same question."""
-    path = folder / FOLDER / f"{name_of(kept.request, kept.objective)}.json"
+    path = folder / FOLDER / f"{name_of(search.request, search.objective)}.json"
     path.parent.mkdir(exist_ok=True)
-    write_atomically(path, _encoded(kept))
+    write_atomically(path, _encoded(search))
     return path
 
 
-def earlier(folder: Path, request: tuple[str, int, int], objective: str) -> Kept | None:
-    """The search of the same question that is kept; None where there is none."""
+def earlier(folder: Path, request: tuple[str, int, int], objective: str) -> SavedSearch | None:
+    """The saved search of the same question; None where there is none."""
     return next((one for one in read(folder) if (one.request, one.objective) == (request, objective)), None)
 
 
-def read(folder: Path) -> list[Kept]:
+def read(folder: Path) -> list[SavedSearch]:
     """The searches of a machine's results; files that hold none are left out."""
-    found = []
+    searches = []
     for path in sorted((folder / FOLDER).glob("*.json")):
         with contextlib.suppress(OSError, BenchError, msgspec.MsgspecError, ValueError, LookupError, TypeError):
             if path.stat().st_size > MOST_BYTES:
                 continue
-            kept = _decoded(files.read_bytes(path))
-            if kept.schema == SCHEMA and kept.objective in FIGURES and all(map(_is_whole, kept.outcomes)):
-                found.append(kept)
-    return found
+            search = _decoded(files.read_bytes(path))
+            if search.schema == SCHEMA and search.objective in FIGURES and all(map(_is_whole, search.outcomes)):
+                searches.append(search)
+    return searches
 
 
-def _encoded(kept: Kept) -> bytes:
+def _encoded(search: SavedSearch) -> bytes:
     """The search as JSON, with the coordinates of cells as texts."""
-    fields = msgspec.to_builtins(kept)
-    for stored, outcome in zip(fields["outcomes"], kept.outcomes, strict=True):
+    fields = msgspec.to_builtins(search)
+    for stored, outcome in zip(fields["outcomes"], search.outcomes, strict=True):
         stored["design"]["base"] = outcome.design.base.coordinates
     return msgspec.json.encode(fields)
 
 
-def _decoded(text: bytes) -> Kept:
+def _decoded(text: bytes) -> SavedSearch:
     """The search that `_encoded` wrote; errors of any kind where it is none."""
     fields = msgspec.json.decode(text)
     for stored in fields["outcomes"]:
         stored["design"]["base"] = msgspec.to_builtins(Cell.from_coordinates(stored["design"]["base"]))
-    return msgspec.convert(fields, Kept)
-
-
-def letters_of(searches: Sequence[Kept], cell: Cell) -> list[LetterEffect]:
-    """The letters and options of a cell that a search proposed, by what they were measured to do; else none."""
-    for outcome in (outcome for kept in searches for outcome in kept.outcomes):
-        for one in outcome.tried:
-            proposed = outcome.design.cell(one.choice)
-            if dataclasses.replace(proposed, task=cell.task) == cell and one.choice != outcome.design.plain:
-                return list(_effects(outcome, one.choice))
-    return []
-
-
-def _effects(outcome: Outcome, choice: Choice) -> Iterator[LetterEffect]:
-    effects = outcome.effects()
-    for key in enumerate(choice):
-        if key[1] != outcome.design.letters[key[0]][0] and key in effects.told:
-            yield LetterEffect(
-                group=outcome.design.named(key[0]),
-                letter=key[1],
-                saved=-effects.ratio[key] if key in effects.ratio else None,
-                noise=effects.noise.get(key, 0.0),
-                size_bytes=effects.size_bytes.get(key, 0.0),
-            )
+    return msgspec.convert(fields, SavedSearch)
 
 
 def _is_whole(outcome: Outcome) -> bool:

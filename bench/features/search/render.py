@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from bench.api.errors import BenchError
 from bench.api.loss_units import DB, SHARE
 from bench.decisions.constraints import unit_of
-from bench.decisions.search.confirm import Confirmed
-from bench.decisions.search.effects import decibels
-from bench.decisions.search.search import FIGURES, LATENCY, SIZE, Proposal, front
+from bench.features.search.confirm import Confirmed
+from bench.features.search.effects import decibels
+from bench.features.search.search import FIGURES, LATENCY, SIZE, Proposal, front
 from bench.plugins import catalog
 from bench.records import ranking
 from bench.records.rows import Row

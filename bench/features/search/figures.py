@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from bench.api.errors import BenchError
 from bench.api.loss_units import DB
-from bench.decisions.search import kept
-from bench.decisions.search.design import Design
-from bench.decisions.search.effects import Effects, Key, decibels
-from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome, Proposal, front
+from bench.features.search import saved
+from bench.features.search.design import Design
+from bench.features.search.effects import Effects, Key, decibels
+from bench.features.search.search import LATENCY, MEMORY, SIZE, Outcome, Proposal, front
 from bench.report.figures import canvas
 from bench.report.figures.canvas import COLOURS, MARKERS
 
@@ -90,7 +90,7 @@ def draw(outcomes: Sequence[Outcome], request: tuple[str, int, int], objective: 
 
     Args:
         outcomes: the designs with their proposals, all over one baseline.
-        request: task, batch and threads, by which the figures are called: see `kept.name_of`.
+        request: task, batch and threads, by which the figures are called: see `saved.name_of`.
         objective: what was made small.
         folder: folder of the figures, which is made where it is missing. Those of an earlier search are removed.
 
@@ -98,7 +98,7 @@ def draw(outcomes: Sequence[Outcome], request: tuple[str, int, int], objective: 
         The paths of the figures, each as .png and .svg.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    name = kept.name_of(request, objective)
+    name = saved.name_of(request, objective)
     for old in folder.glob(f"{glob.escape(name)}-letters-*"):
         old.unlink()
     paths = []

@@ -15,10 +15,10 @@ from bench.api.cell import Cell
 from bench.api.loss_units import ANY, AllowedLoss
 from bench.api.names import PluginName, TaskName
 from bench.decisions.pick import Constraints
-from bench.decisions.search import confirm, kept, whole
-from bench.decisions.search.confirm import Confirmed
-from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import LATENCY, MEMORY, SIZE, Outcome
+from bench.features.search import confirm, run, saved
+from bench.features.search.confirm import Confirmed
+from bench.features.search.saved import SavedSearch
+from bench.features.search.search import LATENCY, MEMORY, SIZE, Outcome
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep import Options
 from bench.plugins import catalog
@@ -56,20 +56,18 @@ class Bed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lost: Mapping[str, Any]) -> None:
         self.measured: list[str] = []
         self._lost, self._folder = lost, tmp_path
-        monkeypatch.setattr(whole.catalog, "task", lambda _: Net())
-        monkeypatch.setattr(whole, "Sweep", lambda *_: SimpleNamespace(run=self._run))
-        monkeypatch.setattr(whole.folder, "stored", self._stored)
-        monkeypatch.setattr(whole.starts, "matrix", lambda *_: [FIXED, PLAIN])
-        monkeypatch.setattr(whole.starts, "designs", lambda *_: [made()])
+        monkeypatch.setattr(run.catalog, "task", lambda _: Net())
+        monkeypatch.setattr(run, "Sweep", lambda *_: SimpleNamespace(run=self._run))
+        monkeypatch.setattr(run.folder, "stored", self._stored)
+        monkeypatch.setattr(run.initial_designs, "matrix", lambda *_: [FIXED, PLAIN])
+        monkeypatch.setattr(run.initial_designs, "designs", lambda *_: [made()])
         figures = [(made().plain, 1.0, 0.0), (QUIET, 0.8, 1e-4), (MIDDLE, 0.6, 1e-3), (NOISY, 0.5, 1e-2)]
         outcome = SimpleNamespace(
             design=made(), tried=tuple(tried(choice, ratio=ratio, noise=noise) for choice, ratio, noise in figures)
         )
-        outcome.proposals = [
-            whole.search.Proposal(design=made(), choice=one.choice, tried=one) for one in outcome.tried
-        ]
+        outcome.proposals = [run.search.Proposal(design=made(), choice=one.choice, tried=one) for one in outcome.tried]
         one = SimpleNamespace(design=made(), outcome=outcome)
-        monkeypatch.setattr(whole.search, "run", lambda *_: [one])
+        monkeypatch.setattr(run.search, "run", lambda *_: [one])
         monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": FREE})
         monkeypatch.setattr(confirm.prepare, "skip_reason", lambda _: None)
 
@@ -100,10 +98,10 @@ class Bed:
             return None
         return Lost(num_samples=3000, score=1.0, most=1.0, points=tuple((number, 1.0) for number in range(points)))
 
-    def run(self, seconds: float = 100) -> whole.Searched:
+    def run(self, seconds: float = 100) -> run.Searched:
         ends_s = time.monotonic() + seconds
         arguments: list[Any] = [REQUEST, LIMITS, LATENCY, ends_s, None, Options(), None, lambda _: None]
-        return whole.run(*arguments)
+        return run.run(*arguments)
 
     def search(self) -> Confirmed:
         return self.run().confirmed
@@ -133,17 +131,17 @@ def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
 
 
 def test_what_loses_too_much_hides_no_plain_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    many = [dataclasses.replace(FIXED, exporter=PluginName(f"torch_onnx{number}")) for number in range(whole.ASKED + 2)]
+    many = [dataclasses.replace(FIXED, exporter=PluginName(f"torch_onnx{number}")) for number in range(run.ASKED + 2)]
     bed = Bed(monkeypatch, tmp_path, {cell.path: 60 for cell in many})
-    monkeypatch.setattr(whole.starts, "matrix", lambda *_: [*many, PLAIN])
-    monkeypatch.setattr(whole.starts, "is_lossless", lambda variant: variant == "raw")
+    monkeypatch.setattr(run.initial_designs, "matrix", lambda *_: [*many, PLAIN])
+    monkeypatch.setattr(run.initial_designs, "is_lossless", lambda variant: variant == "raw")
     ratios = {cell.path: 0.4 for cell in many} | {PLAIN.path: 0.45}
     rows = bed._row
     monkeypatch.setattr(
         bed, "_row", lambda cell: dataclasses.replace(rows(cell), ratio=ratios.get(cell.path, rows(cell).ratio))
     )
     found = bed.search()
-    assert bed.asked[: whole.ASKED + 1] == [*(cell.path for cell in many[: whole.ASKED]), PLAIN.path]
+    assert bed.asked[: run.ASKED + 1] == [*(cell.path for cell in many[: run.ASKED]), PLAIN.path]
     assert found.fixed is not None
     assert found.fixed.cell == PLAIN.path
     assert not found.is_searched, "every proposal is slower than the plain model"
@@ -153,7 +151,7 @@ def test_a_search_knows_whether_its_time_was_up(monkeypatch: pytest.MonkeyPatch,
     assert not Bed(monkeypatch, tmp_path, {}).run().is_cut
     bed = Bed(monkeypatch, tmp_path, {})
     now = iter(range(0, 10**6, 10))  # each look at the clock is ten seconds later
-    monkeypatch.setattr(whole.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(run.time, "monotonic", lambda: float(next(now)))
     assert bed.run(20).is_cut
 
 
@@ -221,17 +219,17 @@ def test_the_winner_of_an_earlier_search_may_win_again(monkeypatch: pytest.Monke
     """Here another proposal loses too much, and nothing behind it would be asked."""
     outcome = Outcome(design=made(), tried=(tried(made().plain), tried(NOISY)))
     path = own(NOISY).path
-    before = Kept(schema=kept.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path)
-    kept.keep(tmp_path, before)
+    before = SavedSearch(schema=saved.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path)
+    saved.save(tmp_path, before)
     bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
     found = bed.search()
     assert bed.asked == [FIXED.path, PLAIN.path, *paths(NOISY)], "the other proposals are slower than it"
     assert found.kept == [path]
-    (again,) = kept.read(tmp_path)
+    (again,) = saved.read(tmp_path)
     assert again.winner == path
     bed = Bed(monkeypatch, tmp_path, {path: 60})
     assert bed.search().kept == paths(MIDDLE), "it is asked by what is to be kept to now, and so are the others"
-    kept.keep(tmp_path, dataclasses.replace(before, winner="net/a"))
+    saved.save(tmp_path, dataclasses.replace(before, winner="net/a"))
     bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
     assert bed.search().kept == [], "no proposal of the search"
 
@@ -242,7 +240,9 @@ def test_the_winner_of_an_earlier_search_is_among_those_that_are_measured_at_len
     monkeypatch.setattr(confirm, "TIMED", 1)
     outcome = Outcome(design=made(), tried=(tried(made().plain), tried(MIDDLE)))
     path = own(MIDDLE).path
-    kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path))
+    saved.save(
+        tmp_path, SavedSearch(schema=saved.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path)
+    )
     bed = Bed(monkeypatch, tmp_path, {})
     assert bed.search().kept == paths(NOISY, MIDDLE)
     assert path in bed.measured[-3:]
@@ -253,18 +253,20 @@ def test_a_search_is_kept_after_each_round_with_what_an_earlier_one_tried_of_oth
     other = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=PluginName("openvino")))
     gone = dataclasses.replace(made(), base=dataclasses.replace(BASE, runtime=PluginName("mnn")))
     outcomes = tuple(Outcome(design=design, tried=tuple(figures)) for design in (made(), other, gone))
-    before = Kept(schema=kept.SCHEMA, request=REQUEST, objective=SIZE, outcomes=outcomes, winner=own(NOISY).path)
-    kept.keep(tmp_path, before)
-    keeping = whole.Keeping(tmp_path, REQUEST, SIZE, [made(), other])
+    before = SavedSearch(
+        schema=saved.SCHEMA, request=REQUEST, objective=SIZE, outcomes=outcomes, winner=own(NOISY).path
+    )
+    saved.save(tmp_path, before)
+    keeping = run.Keeping(tmp_path, REQUEST, SIZE, [made(), other])
     assert keeping.earlier(other) == outcomes[1]
     assert keeping.earlier(gone) is None
     now: Any = SimpleNamespace(outcome=Outcome(design=made(), tried=tuple(figures[:2])), is_sound=True)
     keeping.begun.append(now)
     keeping.keep()
-    assert kept.earlier(tmp_path, REQUEST, SIZE) == before, "what was tried is being tried again"
+    assert saved.earlier(tmp_path, REQUEST, SIZE) == before, "what was tried is being tried again"
     keeping.keep(is_over=True)
-    assert kept.earlier(tmp_path, REQUEST, LATENCY) is None, "a search for another objective"
-    found = kept.earlier(tmp_path, REQUEST, SIZE)
+    assert saved.earlier(tmp_path, REQUEST, LATENCY) is None, "a search for another objective"
+    found = saved.earlier(tmp_path, REQUEST, SIZE)
     assert found is not None
     assert found.winner == own(NOISY).path
     assert found.outcomes == (now.outcome, outcomes[1]), "a design that is not searched over any more is left out"
@@ -281,7 +283,7 @@ def test_in_the_end_all_that_keep_the_metric_may_win(monkeypatch: pytest.MonkeyP
         def run(self, cells: Sequence[Cell]) -> None:
             bed._run(cells)
 
-    monkeypatch.setattr(whole, "Sweep", Noted)
+    monkeypatch.setattr(run, "Sweep", Noted)
     bed.search()
     assert most[-1] == ANY
     assert ANY not in most[:-1]
@@ -291,4 +293,4 @@ def test_in_the_end_all_that_keep_the_metric_may_win(monkeypatch: pytest.MonkeyP
     ("name", "further"), [("albert@tokens=64", True), ("super_resolution@height=32,width=32", False)]
 )
 def test_a_task_at_other_sizes_has_the_held_out_samples_of_its_own(name: str, further: bool) -> None:
-    assert whole.has_further_samples(catalog.task(name)) == further
+    assert run.has_further_samples(catalog.task(name)) == further

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from scipy import optimize
 
-from bench.decisions.search.design import Choice, Design
-from bench.decisions.search.effects import Effects, Key
+from bench.features.search.design import Choice, Design
+from bench.features.search.effects import Effects, Key
 
 LEVELS = 24
 """Limits on the noise at most, each half of the next, from the most that is expected of any choice."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bench.api.loss_units import AllowedLoss
-    from bench.decisions.search.whole import Searched
+    from bench.features.search.run import Searched
     from bench.measure.limits import Limits
 
 NOTHING_BETTER = 1
@@ -63,7 +63,7 @@ def search(
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.decisions.constraints import Constraints
-    from bench.decisions.search import kept, whole
+    from bench.features.search import run, saved
     from bench.graphs.shapes.given import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
@@ -83,13 +83,13 @@ def search(
     settings = Options(method=Method(limits=limits), max_metric_loss=allowed)
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     with progress.observer(Console(stderr=True)) as observer:
-        searched = whole.run(
+        searched = run.run(
             request, Constraints(max_metric_loss=allowed), objective, ends_s, store, settings, observer, options.say
         )
     _print(searched, request, objective, max_metric_drop)
     if searched.confirmed.winner is None or not searched.confirmed.is_searched:
         raise typer.Exit(NOTHING_BETTER)
-    target = output or results / "picks" / kept.name_of(request, objective)
+    target = output or results / "picks" / saved.name_of(request, objective)
     _save(searched, target, objective, allowed, limits)
 
 
@@ -120,12 +120,12 @@ def _check(task: str | None, model: Path | None, axes: Mapping[str, Sequence[int
 
 def _print(searched: Searched, request: tuple[str, int, int], objective: str, max_metric_drop: str) -> None:
     """Print the tables of a search and the paths of its pictures."""
+    from bench.features.search import figures
+    from bench.features.search import render as report
     from bench.records.warnings import warnings
-    from bench.report import search as report
-    from bench.report.figures import search_plots
 
     stored = searched.stored
-    pictures = search_plots.draw(searched.outcomes, request, objective, stored.folder / "plots")
+    pictures = figures.draw(searched.outcomes, request, objective, stored.folder / "plots")
     tables = [report.front_table(outcome.proposals, objective) for outcome in searched.outcomes]
     options.write(report.render(searched.confirmed, tables), None)
     options.say_notes([*warnings(stored.rows), *options.unnamed_limits(max_metric_drop, stored.rows)])
@@ -148,3 +148,7 @@ def _save(searched: Searched, target: Path, objective: str, allowed: AllowedLoss
     options.tell("", f"saved in {target}: {', '.join(path.name for path in saved)}")
     if fixed is not None:
         options.tell(f"  bench explain '{winner.cell}' --vs '{fixed.cell}'   shows where they differ")
+
+
+COMMANDS = {"Decide": {"search": search}}
+"""The command, under its heading of `bench --help`."""

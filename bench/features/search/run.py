@@ -14,11 +14,11 @@ from bench.api.errors import InputError
 from bench.api.loss_units import ANY
 from bench.api.names import Role, TaskName
 from bench.decisions.constraints import Constraints
-from bench.decisions.search import confirm, kept, search, starts
-from bench.decisions.search.confirm import Confirmed
-from bench.decisions.search.design import Design
-from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import Outcome
+from bench.features.search import confirm, initial_designs, saved, search
+from bench.features.search.confirm import Confirmed
+from bench.features.search.design import Design
+from bench.features.search.saved import SavedSearch
+from bench.features.search.search import Outcome
 from bench.measure.goal import Goal
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.plugins import catalog
@@ -73,7 +73,7 @@ class Keeping:
     def __init__(self, place: Path, request: tuple[str, int, int], objective: str, designs: Sequence[Design]) -> None:
         self._place = place
         self._request, self._objective = request, objective
-        found = kept.earlier(place, request, objective)
+        found = saved.earlier(place, request, objective)
         outcomes = found.outcomes if found is not None else ()
         self._earlier = [one for one in outcomes if any(one.design.chooses_like(design) for design in designs)]
         proposed = {proposal.cell_of(request[0]) for one in self._earlier for proposal in one.proposals}
@@ -98,10 +98,10 @@ class Keeping:
         if not is_over and _num_tried(outcomes) < _num_tried(self._earlier):
             return  # what that one tried is being tried again
         path = None if self.winner is None else self.winner.path
-        whole = Kept(
-            schema=kept.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=path
+        whole = SavedSearch(
+            schema=saved.SCHEMA, request=self._request, objective=self._objective, outcomes=outcomes, winner=path
         )
-        kept.keep(self._place, whole)
+        saved.save(self._place, whole)
 
 
 def has_further_samples(task: Task) -> bool:
@@ -160,10 +160,10 @@ def run(
         return stored, more, confirm.keeps(cell, stored, more, constraints)
 
     stored, more = folder.stored(store, tasks={task}), None
-    fixed = starts.matrix(task, batch, threads)
+    fixed = initial_designs.matrix(task, batch, threads)
     if confirm.is_partial(stored, fixed):
         stored = measure(fixed, MATRIX_SHARE * left_s())
-    designs = starts.designs(request, objective, options.method.limits, stored.rows, say)
+    designs = initial_designs.designs(request, objective, options.method.limits, stored.rows, say)
     if not designs:
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
 
@@ -189,7 +189,7 @@ def run(
     rivals: list[Cell] = []
     rivals_until_s = time.monotonic() + RIVALS_SHARE * left_s()
     ranked = confirm.rivals(stored, request, constraints, objective)
-    plain = [cell for cell in ranked[ASKED:] if starts.is_lossless(cell.variant)][:ASKED]
+    plain = [cell for cell in ranked[ASKED:] if initial_designs.is_lossless(cell.variant)][:ASKED]
     for number, cell in enumerate([*ranked[:ASKED], *plain]):
         if len(rivals) == RIVALS or (rivals and (number >= ASKED or time.monotonic() >= rivals_until_s)):
             break

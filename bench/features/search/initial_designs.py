@@ -11,8 +11,8 @@ from bench.api import Part
 from bench.api.cell import RAW, Cell, chain_of
 from bench.api.errors import BenchError, InputError
 from bench.api.names import ProviderName, Role
-from bench.decisions.search.design import Design, design
-from bench.decisions.search.search import FIGURES, LATENCY, SIZE
+from bench.features.search.design import Design, design
+from bench.features.search.search import FIGURES, LATENCY, SIZE
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog

@@ -12,9 +12,9 @@ import pytest
 
 from bench.api import Part
 from bench.api.cell import Cell
-from bench.decisions.search import assignment, effects
-from bench.decisions.search.design import Choice, design
-from bench.decisions.search.effects import Tried
+from bench.features.search import assignment, effects
+from bench.features.search.design import Choice, design
+from bench.features.search.effects import Tried
 from support.searches import BASE, NOISE, RATIO, made, part, tried
 
 

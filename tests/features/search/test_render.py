@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.api.names import TaskName
-from bench.decisions.search import confirm, kept
-from bench.decisions.search.kept import Kept
-from bench.decisions.search.search import LATENCY, SIZE, Outcome, Proposal
+from bench.features.search import confirm, explain, figures, saved
+from bench.features.search import render as report
+from bench.features.search.saved import SavedSearch
+from bench.features.search.search import LATENCY, SIZE, Outcome, Proposal
 from bench.measure.stats import Estimate
-from bench.report import search as report
-from bench.report.figures import search_plots
 from support.searches import Bed, go, made, row, search_of, tried
 
 
@@ -22,7 +21,7 @@ def test_figures_name_every_design_group_and_letter(monkeypatch: pytest.MonkeyPa
     Bed(monkeypatch)
     search = search_of()
     go(search, ends_s=1000.0)
-    paths = search_plots.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
+    paths = figures.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
     assert [path.name for path in paths] == [
         f"net-b1t1-latency-{name}.{suffix}" for name in ("search", "letters-1") for suffix in ("png", "svg")
     ]
@@ -37,11 +36,11 @@ def test_letters_that_were_tried_together_alone_have_no_bars(monkeypatch: pytest
     Bed(monkeypatch)
     search = search_of()
     search.begin(1000.0)
-    paths = search_plots.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
+    paths = figures.draw([search.outcome], ("net", 1, 1), LATENCY, tmp_path)
     assert {path.stem for path in paths} == {"net-b1t1-latency-search"}
     proposed = next(one for one in search.proposals if one.choice != search.design.plain)
-    whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
-    assert kept.letters_of([whole], proposed.cell) == []
+    whole = SavedSearch(schema=saved.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
+    assert explain.letters_of([whole], proposed.cell) == []
 
 
 @pytest.mark.usefixtures("svg_alone")
@@ -53,7 +52,7 @@ def test_proposals_with_labels_are_shown_by_what_they_lose_of_the_metric(
     go(search, ends_s=1000.0)
 
     def shown(outcome: Outcome) -> str:
-        search_plots.draw([outcome], ("net", 1, 1), LATENCY, tmp_path)
+        figures.draw([outcome], ("net", 1, 1), LATENCY, tmp_path)
         return (tmp_path / "net-b1t1-latency-search.svg").read_text()
 
     lost = tuple(dataclasses.replace(one, metric_loss=one.noise) for one in search.outcome.tried)
@@ -72,7 +71,7 @@ def test_figures_of_a_search_for_size_have_sizes_and_names_of_their_own(
     Bed(monkeypatch)
     search = search_of(SIZE)
     go(search, ends_s=1000.0)
-    paths = search_plots.draw([search.outcome], ("net", 1, 1), SIZE, tmp_path)
+    paths = figures.draw([search.outcome], ("net", 1, 1), SIZE, tmp_path)
     assert {path.stem for path in paths} == {"net-b1t1-size-search", "net-b1t1-size-letters-1"}
     assert "size (MB), lower is better" in (tmp_path / "net-b1t1-size-search.svg").read_text()
     assert "size saved (kB)" in (tmp_path / "net-b1t1-size-letters-1.svg").read_text()
@@ -86,10 +85,12 @@ def test_searches_of_one_task_for_latency_and_size_are_both_kept(
     go(search, ends_s=1000.0)
     for objective in (LATENCY, SIZE):
         outcomes = (search.outcome,)
-        kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=objective, outcomes=outcomes))
-    other = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective="colour", outcomes=(search.outcome,))
-    kept.keep(tmp_path, other)
-    assert [one.objective for one in kept.read(tmp_path)] == [LATENCY, SIZE], "no other objective has figures"
+        saved.save(
+            tmp_path, SavedSearch(schema=saved.SCHEMA, request=("net", 1, 1), objective=objective, outcomes=outcomes)
+        )
+    other = SavedSearch(schema=saved.SCHEMA, request=("net", 1, 1), objective="colour", outcomes=(search.outcome,))
+    saved.save(tmp_path, other)
+    assert [one.objective for one in saved.read(tmp_path)] == [LATENCY, SIZE], "no other objective has figures"
 
 
 def test_a_design_of_which_nothing_was_timed_has_no_table() -> None:
@@ -154,7 +155,7 @@ def test_a_search_whose_plugins_are_gone_is_drawn_without_what_they_say(
     search = search_of()
     go(search)
     strange = dataclasses.replace(search.outcome.design, variant="no_such", options=())
-    drawn = search_plots.drawings([dataclasses.replace(search.outcome, design=strange)], "net", LATENCY)
+    drawn = figures.drawings([dataclasses.replace(search.outcome, design=strange)], "net", LATENCY)
     assert len(drawn) == 2
 
 
@@ -173,24 +174,26 @@ def test_a_kept_search_that_no_search_wrote_is_left_out(
         first = "fdsd" if spoil == "letters twice" else "fds" + "".join(map(chr, range(0x4E00, 0x4E20)))
         design = dataclasses.replace(design, letters=(first, *design.letters[1:]))
     outcome = dataclasses.replace(search.outcome, design=design)
-    kept.keep(tmp_path, Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(outcome,)))
-    assert kept.read(tmp_path) == []
+    saved.save(
+        tmp_path, SavedSearch(schema=saved.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(outcome,))
+    )
+    assert saved.read(tmp_path) == []
 
 
 def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Bed(monkeypatch)
     search = search_of()
     go(search, ends_s=1000.0)
-    whole = Kept(schema=kept.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
-    path = kept.keep(tmp_path, whole)
-    assert kept.read(tmp_path) == [whole]
+    whole = SavedSearch(schema=saved.SCHEMA, request=("net", 1, 1), objective=LATENCY, outcomes=(search.outcome,))
+    path = saved.save(tmp_path, whole)
+    assert saved.read(tmp_path) == [whole]
     best = min(search.proposals, key=lambda one: one.cost(LATENCY))
     cell = dataclasses.replace(best.cell, task=TaskName("net"))
-    found = {one.group: one for one in kept.letters_of([whole], cell)}
+    found = {one.group: one for one in explain.letters_of([whole], cell)}
     assert list(found) == ["1. A", "4. A", "2. B", "3. C"]
     assert found["2. B"].saved == pytest.approx(0.2, abs=0.02)
     assert found["2. B"].noise == pytest.approx(1e-3, rel=0.1)
-    assert kept.letters_of([whole], dataclasses.replace(cell, chain=())) == []
+    assert explain.letters_of([whole], dataclasses.replace(cell, chain=())) == []
     text = path.read_text()
     for harm in (
         ('"schema":1', '"schema":2'),
@@ -201,4 +204,4 @@ def test_a_search_is_kept_and_read_again(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ):
         assert harm[0] in text
         path.write_text(text.replace(*harm))
-        assert kept.read(tmp_path) == [], harm
+        assert saved.read(tmp_path) == [], harm
