@@ -29,13 +29,13 @@ import psutil
 from nodes import Fleet
 from simulation import Scenario, World
 
+from bench.features.fleet import cluster
+from bench.features.fleet.place import FleetPlace, Machine, remote
 from bench.measure import rounds
 from bench.measure.block import Method, Result, Subject
 from bench.measure.goal import Goal
 from bench.measure.questions import Aims
 from bench.measure.rounds import Progress
-from bench.pipeline.fleet import cluster
-from bench.pipeline.fleet.place import FleetPlace, Machine, remote
 from bench.records.store import Store
 
 LEASE_S = 2.0

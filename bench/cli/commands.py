@@ -18,7 +18,6 @@ from bench.cli import (
     doctor,
     explain,
     export,
-    fleet,
     graph,
     options,
     pick,
@@ -32,7 +31,7 @@ from bench.cli import list as list_command
 from bench.cli import run as run_command
 
 OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
-    "Measure": {"run": run_command.run, "fleet": fleet.app},
+    "Measure": {"run": run_command.run},
     "Decide": {"pick": pick.pick, "best": best.best, "compare": compare.compare},
     "Inspect": {
         "show": show.show,

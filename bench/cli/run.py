@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,11 +14,15 @@ if TYPE_CHECKING:
     from bench.api.cell import Cell
     from bench.cli.keeping import KeepingStore
     from bench.cli.run_output import Output
-    from bench.pipeline.fleet.place import Machine
     from bench.pipeline.sweep import Options, Sweep
 
-FLEET = "bench.fleet"
-"""Where `bench fleet run` notes in the context the address of a fleet's head, and the fleet's machines."""
+Elsewhere: TypeAlias = (
+    "Callable[[Sequence[Cell], Options, Callable[[str], KeepingStore]], list[tuple[KeepingStore, Sweep]]]"
+)
+"""Runs a sweep of cells on other machines: from the settings, and what opens the store of a kind of machine, to the
+store of each kind and its sweep."""
+ELSEWHERE = "bench.elsewhere"
+"""Where a feature's command that calls `run` puts an `Elsewhere` in the context."""
 
 Named = Annotated[
     str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, generation, seed or everything.")
@@ -111,7 +115,7 @@ def run(
 def _measure(
     ctx: typer.Context, settings: Options, output: Output, *, is_own: bool
 ) -> list[tuple[KeepingStore, Sweep]]:
-    """Run a sweep here or on a fleet; returns the store of each kind of machine, and its sweep."""
+    """Run a sweep here or elsewhere; returns the store of each kind of machine, and its sweep."""
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopped, Stopping
@@ -128,8 +132,9 @@ def _measure(
 
     with stopping.last_words():  # from the start: what waits for a worker ends later than most commands
         try:
-            if FLEET in ctx.meta:
-                return _on_fleet(ctx.meta[FLEET], output.cells, settings, opened)
+            elsewhere: Elsewhere | None = ctx.meta.get(ELSEWHERE)
+            if elsewhere is not None:
+                return elsewhere(output.cells, settings, opened)
             store = opened(machine.name())
             rows = None if is_own else functools.partial(output.rows, store)
             with progress.observer(Console(stderr=True), rows, busy=machine.busy) as observer:
@@ -140,29 +145,3 @@ def _measure(
                 output.show_standing(store)
             raise
     return [(store, sweep)]
-
-
-def _on_fleet(
-    fleet: tuple[str, Sequence[Machine]],
-    cells: Sequence[Cell],
-    settings: Options,
-    store: Callable[[str], KeepingStore],
-) -> list[tuple[KeepingStore, Sweep]]:
-    """Run a sweep on each kind of machine of a fleet; returns the store of each kind, and its sweep."""
-    from bench.cli import progress
-    from bench.pipeline.fleet import driver
-    from bench.report.terminal import Console
-
-    address, machines = fleet
-    stores = {kind: store(kind) for kind in driver.by_kind(machines)}
-    console = Console(stderr=True)
-    ran = driver.run(
-        address,
-        machines,
-        cells,
-        settings,
-        stores.__getitem__,
-        lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
-        options.say,
-    )
-    return [(stores[kind], ran[kind]) for kind in stores]

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from bench.api.loading import load_module
-from bench.pipeline.fleet import cluster, token
+from bench.features.fleet import cluster, token
 from support import deferred
 
 deferred.importorskip("ray")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fuzz import mutations, workplace
 
-INSTRUMENTED = ("bench.pipeline.fleet",)
+INSTRUMENTED = ("bench.features.fleet",)
 smaller = mutations.smaller_bytes
 
 
@@ -16,7 +16,7 @@ def seeds() -> Iterator[bytes]:
 
 
 def check(content: bytes) -> None:
-    from bench.pipeline.fleet import cluster  # here, so that the fuzzer sees its branches
+    from bench.features.fleet import cluster  # here, so that the fuzzer sees its branches
 
     with workplace.folder() as path:
         token = path / "token"

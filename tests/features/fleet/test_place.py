@@ -12,11 +12,10 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.cli import fleet as command
-from bench.pipeline.fleet import cluster, place, work
-from bench.pipeline.fleet.facts import Facts
-from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
-from bench.pipeline.fleet.portable import Portable
+from bench.features.fleet import cluster, command, place, work
+from bench.features.fleet.facts import Facts
+from bench.features.fleet.place import FleetError, FleetPlace, Machine
+from bench.features.fleet.portable import Portable
 from bench.records.lines import Failure
 from support import deferred
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +12,10 @@ import typer
 from bench.cli import options, waiting
 
 if TYPE_CHECKING:
-    from bench.pipeline.fleet.place import Machine
+    from bench.api.cell import Cell
+    from bench.cli.keeping import KeepingStore
+    from bench.features.fleet.place import Machine
+    from bench.pipeline.sweep import Options, Sweep
 
 app = typer.Typer(help="Run a sweep on several machines, with Ray as the engine.", no_args_is_help=True)
 At = Annotated[str, typer.Option("--at", help="Address of the head, as HOST:PORT.", metavar="HOST:PORT")]
@@ -54,8 +59,8 @@ def up(
     name: Name = None,
 ) -> None:
     """Start a fleet on this machine, alone for now; whoever has its token may run code on all its machines."""
-    from bench.pipeline.fleet import cluster
-    from bench.pipeline.fleet import token as tokens
+    from bench.features.fleet import cluster
+    from bench.features.fleet import token as tokens
 
     _needs_ray()
     token = tokens.place(token_file)
@@ -79,7 +84,7 @@ def join(
     listen: Listen = "127.0.0.1",
 ) -> None:
     """Offer this machine to a fleet, until `bench fleet leave`."""
-    from bench.pipeline.fleet import cluster, token
+    from bench.features.fleet import cluster, token
 
     _needs_ray()
     cluster.join(address, token.place(token_file), name or cluster.default_name(), listen)
@@ -93,7 +98,7 @@ def leave(
     ] = None,
 ) -> None:
     """End all of your processes of a fleet on this machine, of a head, too."""
-    from bench.pipeline.fleet import cluster
+    from bench.features.fleet import cluster
 
     _needs_ray()
     if not cluster.leave(at) and at is not None:
@@ -103,15 +108,14 @@ def leave(
 @app.command()
 def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     """List the machines of a fleet, and those that take no part, with the reason."""
-    from bench.pipeline.fleet import cluster
-    from bench.report import fleet
+    from bench.features.fleet import cluster, render
 
     _needs_ray()
     ctx.obj.at_once = True
     _connect(at, token_file)
     with waiting.reporting("waiting for the machines to answer", options.say):
         machines, refused = cluster.machines()
-    options.write(fleet.render(machines, refused, cluster.leased(machines)), None)
+    options.write(render.render(machines, refused, cluster.leased(machines)), None)
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -125,14 +129,40 @@ def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
     command = typer.main.get_command(alone)
     ctx.obj.at_once = True
     _connect(at, token_file)
-    ctx.meta[run_command.FLEET] = (at, _machines())
+    ctx.meta[run_command.ELSEWHERE] = functools.partial(_run_sweeps, at, _machines())
     with command.make_context("run", ctx.args, parent=ctx) as inner:
         command.invoke(inner)
 
 
+def _run_sweeps(
+    address: str,
+    machines: Sequence[Machine],
+    cells: Sequence[Cell],
+    settings: Options,
+    opened: Callable[[str], KeepingStore],
+) -> list[tuple[KeepingStore, Sweep]]:
+    """Run a sweep on each kind of machine of a fleet; see `bench.cli.run.Elsewhere`."""
+    from bench.cli import progress
+    from bench.features.fleet import driver
+    from bench.report.terminal import Console
+
+    stores = {kind: opened(kind) for kind in driver.by_kind(machines)}
+    console = Console(stderr=True)
+    ran = driver.run(
+        address,
+        machines,
+        cells,
+        settings,
+        stores.__getitem__,
+        lambda kind: progress.Watch(console, name=kind if len(stores) > 1 else None),
+        options.say,
+    )
+    return [(stores[kind], ran[kind]) for kind in stores]
+
+
 def _connect(at: str, token_file: Path | None) -> None:
     """Be a driver of the fleet at an address; what is unsafe about it is said."""
-    from bench.pipeline.fleet import cluster, token
+    from bench.features.fleet import cluster, token
 
     options.say_notes(filter(None, [cluster.connect(at, token.place(token_file))]))
 
@@ -143,8 +173,8 @@ def _machines() -> list[Machine]:
     Raises:
         FleetError: there are none.
     """
-    from bench.pipeline.fleet import cluster
-    from bench.pipeline.fleet.place import FleetError
+    from bench.features.fleet import cluster
+    from bench.features.fleet.place import FleetError
 
     with waiting.reporting("waiting for the machines to answer", options.say):
         machines, refused = cluster.machines()
@@ -153,3 +183,7 @@ def _machines() -> list[Machine]:
     if not machines:
         raise FleetError("no machine takes part", fix="`bench fleet join` offers one")
     return machines
+
+
+COMMANDS = {"Measure": {"fleet": app}}
+"""The commands, under their heading of `bench --help`."""

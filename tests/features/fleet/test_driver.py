@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bench.api.cell import Cell
-from bench.pipeline.fleet import cluster, driver
+from bench.features.fleet import cluster, driver
 
 CELLS = [Cell.from_path(f"toy/null/native/raw/null/cpu/b{batch}t1") for batch in (1, 2, 4)]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from bench.features.fleet import work
 from bench.measure.block import Method, Result
 from bench.measure.limits import Limits
 from bench.pipeline import opening
-from bench.pipeline.fleet import work
 from support import deferred
 
 deferred.importorskip("ray")

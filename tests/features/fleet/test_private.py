@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import InputError
-from bench.pipeline.fleet import cluster, private, token
+from bench.features.fleet import cluster, private, token
 
 NOBODY = 65534
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser acts as another user")

@@ -24,12 +24,12 @@ import numpy as np
 from bench.api import cache
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError
+from bench.features.fleet import facts
 from bench.measure import lease
 from bench.measure.block import Method, Repeats, run_block
 from bench.measure.launch import Launch
 from bench.measure.limits import Limits
 from bench.pipeline import opening, prepare, provenance
-from bench.pipeline.fleet import facts
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
+from bench.features.fleet import work
+from bench.features.fleet.facts import Facts
+from bench.features.fleet.portable import Portable, Sent
 from bench.measure.block import Failure as BlockFailure
 from bench.measure.block import Method, Request, Result, Subject
 from bench.measure.lease import LeaseError
 from bench.measure.limits import Limits
-from bench.pipeline.fleet import work
-from bench.pipeline.fleet.facts import Facts
-from bench.pipeline.fleet.portable import Portable, Sent
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from bench.api.cell import Cell
-from bench.pipeline.fleet import cluster
-from bench.pipeline.fleet.place import FleetError, FleetPlace, Machine
-from bench.pipeline.fleet.portable import Portable
+from bench.features.fleet import cluster
+from bench.features.fleet.place import FleetError, FleetPlace, Machine
+from bench.features.fleet.portable import Portable
 from bench.pipeline.sweep import Observer, Options, Sweep
 from bench.records.store import Store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bench.pipeline.fleet.cluster import Refused
-from bench.pipeline.fleet.place import Machine
+from bench.features.fleet.cluster import Refused
+from bench.features.fleet.place import Machine
 from bench.report import writing
 
 HEAD = ("machine", "kind", "cores", "memory (GiB)", "runtimes", "now")

@@ -22,9 +22,9 @@ from typing import Any
 import psutil
 
 from bench.api.errors import InputError
-from bench.pipeline.fleet import facts, private, work
-from bench.pipeline.fleet.place import FleetError, Machine
-from bench.pipeline.fleet.token import safe
+from bench.features.fleet import facts, private, work
+from bench.features.fleet.place import FleetError, Machine
+from bench.features.fleet.token import safe
 
 LOOPBACK = "127.0.0.1"
 PORT = 6399
@@ -56,7 +56,7 @@ minute, and whoever waits for a process there learns it by the next message that
 """
 WRONG_TOKEN = "InvalidAuthToken"
 TOKEN_FIX = "--token-file names a copy of the file that the head was started with"
-RAY = (sys.executable, "-P", "-c", "from bench.pipeline.fleet.ray_command import main; main()")
+RAY = (sys.executable, "-P", "-c", "from bench.features.fleet.ray_command import main; main()")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ def connect(address: str, token: Path) -> str | None:
     os.environ.update(environment(token))
     import ray
 
-    from bench.pipeline.fleet import ray_command
+    from bench.features.fleet import ray_command
 
     ray_command.keep_loopback()
     try:

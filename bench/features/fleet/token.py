@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.api import files
 from bench.api.errors import InputError
-from bench.pipeline.fleet import private
+from bench.features.fleet import private
 
 SHORTEST, LONGEST = 32, 4096
 """Fewest and most characters of a token; one that is made here has 64."""
