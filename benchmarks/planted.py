@@ -15,7 +15,7 @@ import instrument
 import sweeps
 from sweeps import Swept
 
-from bench.decisions import compare
+from bench.features.compare import changes as compare
 from bench.measure import stats
 
 CELL = "super_resolution/torch/torch_onnx/strip{}/onnxruntime/cpu/b1t1"

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ from bench.measure.process import thread_environment
 from bench.plugins import catalog
 from support import session_cache as kept
 from support.workers import Workers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FRAMEWORKS = frozenset({"tensorflow", "torch"})
 IMPORTED = pytest.StashKey[frozenset[str]]()
@@ -120,6 +124,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(pytest.mark.slow(seconds=0.5))
     if item.get_closest_marker("timing") is not None and "mark.timing" not in item.path.read_text(encoding="utf-8"):
         raise pytest.UsageError(f"{item.path}: write out `mark.timing`, by which the Makefile finds the file")
+
+
+@pytest.fixture
+def svg_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No PNG is drawn, of which a test reads nothing; its path is returned all the same."""
+    from bench.report.figures import canvas
+
+    write = canvas.save
+
+    def save(figure: Figure, path: Path) -> Path:
+        return write(figure, path) if path.suffix == ".svg" else path
+
+    monkeypatch.setattr(canvas, "save", save)
 
 
 def frameworks(item: pytest.Item) -> frozenset[str]:

@@ -11,18 +11,14 @@ import typer.core
 from bench.api import features
 from bench.cli import (
     best,
-    bisect,
     check,
     clean,
-    compare,
-    doctor,
     explain,
     export,
     graph,
     options,
     pick,
     plot,
-    profile,
     report,
     roofline,
     show,
@@ -32,17 +28,16 @@ from bench.cli import run as run_command
 
 OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Measure": {"run": run_command.run},
-    "Decide": {"pick": pick.pick, "best": best.best, "compare": compare.compare},
+    "Decide": {"pick": pick.pick, "best": best.best},
     "Inspect": {
         "show": show.show,
         "explain": explain.explain,
-        "profile": profile.profile,
         "graph": graph.app,
         "roofline": roofline.roofline,
         "list": list_command.list_,
     },
     "Share": {"report": report.report, "plot": plot.plot, "export": export.export},
-    "Maintain": {"check": check.check, "bisect": bisect.bisect, "doctor": doctor.doctor, "clean": clean.clean},
+    "Maintain": {"check": check.check, "clean": clean.clean},
 }
 """The commands of the core by their names, under the headings of `bench --help` and in its order."""
 

@@ -53,9 +53,9 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
 GROUPS = {
     "Measure": ["run", "fleet", "load"],
     "Decide": ["pick", "best", "compare", "search"],
-    "Inspect": ["show", "explain", "profile", "graph", "roofline", "list"],
+    "Inspect": ["show", "explain", "graph", "roofline", "list", "profile"],
     "Share": ["report", "plot", "export"],
-    "Maintain": ["check", "bisect", "doctor", "clean"],
+    "Maintain": ["check", "clean", "bisect", "doctor"],
 }
 
 

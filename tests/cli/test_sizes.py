@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 
 from bench.api.errors import InputError
 from bench.cli import main
-from bench.decisions import check, revisions
+from bench.decisions import check
+from bench.features.compare import revisions
 from bench.graphs.shapes.given import GivenShape, axes_from, dims_from, shapes_from
 from bench.tasks import adopt
 

@@ -18,7 +18,7 @@ from bench.api.errors import ArtifactError, InputError
 from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
-from bench.decisions import versions as compared
+from bench.features.compare import versions as compared
 from bench.measure.limits import Limits
 from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
 from bench.pipeline.installed import Installed

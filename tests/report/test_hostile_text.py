@@ -14,15 +14,16 @@ import pytest
 from msgspec.structs import replace
 
 from bench.api.loss_units import AllowedLoss
-from bench.decisions import compare as decisions
 from bench.decisions.best import best
+from bench.features.compare import changes as decisions
+from bench.features.compare import render as compare
 from bench.measure.roofline import Peaks
 from bench.records import assemble
 from bench.records.lines import Placed
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record, Store
-from bench.report import compare, roofline, terminal, writing
+from bench.report import roofline, terminal, writing
 from bench.report.exports import bmf, gha, otava
 from bench.report.exports.figures import benchmarks
 from bench.report.figures import plots

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.features.profile import render as report
 from bench.graphs import requests
 from bench.graphs.costs.profile import Profile
 from bench.graphs.shapes.engine import ShapeEngine
-from bench.report import profile as report
 from bench.report.views import View
 from fuzz import models, mutations
 from fuzz.watch import check_cells, check_printed, each
@@ -19,7 +19,7 @@ INSTRUMENTED = (
     "bench.graphs.memory",
     "bench.graphs.weights",
     "bench.graphs.file",
-    "bench.report.profile",
+    "bench.features.profile.render",
     "bench.report.views",
 )
 GIVEN = {"shapes": {}, "dims": {}, "observe": False, "inputs": None}

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.api.loss_units import AllowedLoss
-from bench.decisions import compare
 from bench.decisions.best import best
 from bench.decisions.sizes import families
 from bench.decisions.threads import scalings, sound
+from bench.features.compare import changes as compare
+from bench.features.compare import render as compare_report
 from bench.records import folder
 from bench.report import best as best_report
-from bench.report import compare as compare_report
 from bench.report import experiments, roofline, sizes, tables, threads
 from bench.report.exports import bmf, gha, otava
 from bench.report.exports.figures import benchmarks

@@ -11,13 +11,13 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
-from bench.decisions import bisect
-from bench.decisions.bisect import Bisected, Releases
+from bench.features.bisect import bisecting as bisect
+from bench.features.bisect import render as report
+from bench.features.bisect.bisecting import Bisected, Releases
 from bench.measure.block import Method
 from bench.measure.comparison import Comparison
 from bench.measure.stats import Effect
 from bench.pipeline.flow import Verified
-from bench.report import bisect as report
 
 CELL = Cell.from_path("toy/null/native/raw/demo/cpu/b1t1")
 NAMES = tuple(f"1.{minor}" for minor in range(9))

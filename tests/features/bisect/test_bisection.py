@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.measure import bisection
+from bench.features.bisect import bisection
 from bench.measure.stats import Effect
 
 

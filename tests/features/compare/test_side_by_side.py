@@ -16,8 +16,8 @@ from bench.api import loading
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError, RefusedError
-from bench.decisions import side_by_side
-from bench.decisions.compare import Change, judged
+from bench.features.compare import side_by_side
+from bench.features.compare.changes import Change, judged
 from bench.measure import blocks, rounds
 from bench.measure.block import Failure, Method, Result, Subject
 from bench.measure.comparison import CELL, CONTROL, REFERENCE

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.cli import main
-from bench.decisions import compare as compared
-from bench.decisions.compare import Change, Compared
+from bench.features.compare import changes as compared
+from bench.features.compare import render as compared_table
+from bench.features.compare.changes import Change, Compared
 from bench.measure.comparison import CELL
 from bench.records.lines import Failure
 from bench.records.store import Record, Store
-from bench.report import compare as compared_table
 from bench.report import writing
 from support import records as made
 

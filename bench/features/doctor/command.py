@@ -7,10 +7,14 @@ from bench.cli import options
 
 def doctor() -> None:
     """What this machine can run, and how noisy it is just now."""
-    from bench.pipeline.doctor import examine
-    from bench.report.doctor import render
+    from bench.features.doctor.examination import examine
+    from bench.features.doctor.render import render
     from bench.report.terminal import Console
 
     with Console().status("measuring this machine's noise"):
         found = examine()
     options.write(render(found), None)
+
+
+COMMANDS = {"Maintain": {"doctor": doctor}}
+"""The command, under its heading of `bench --help`."""

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from bench.features.profile.decoders import Costs, Rates
 from bench.measure.generation import CACHE_BYTES, WEIGHT_BITS, Bound, Pass, peak_rate
-from bench.pipeline.decoders import Costs, Rates
 from bench.report import terminal
 from bench.report.views import View, bytes_text, count_text, time_text
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from bench.decisions.check import Outcome
+from bench.features.doctor import render as doctor
+from bench.features.doctor.examination import Examination, RuntimeState
 from bench.measure.stats import Estimate
-from bench.pipeline.doctor import Examination, RuntimeState
 from bench.records.lines import Quality
-from bench.report import check, doctor
+from bench.report import check
 
 EXAMINED = Examination(
     name="machine",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from bench.decisions import side_by_side
-from bench.decisions.compare import PAIRED, Change, Compared, Side, judged
+from bench.features.compare import side_by_side
+from bench.features.compare.changes import PAIRED, Change, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.goal import Goal

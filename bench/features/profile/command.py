@@ -68,7 +68,7 @@ def profile(
     A model of another format than ONNX is profiled by its plain export to ONNX; a language model by its configuration
     alone.
     """
-    from bench.pipeline import decoders
+    from bench.features.profile import decoders
 
     model = options.here(model, trust)
     of_graphs = {"--shape": shape, "--dim": dim, "--inputs": inputs, "--no-observe": not observe}
@@ -99,10 +99,10 @@ def _graph(name: str, file: GraphFile, given: Mapping[str, Any], by: str | None,
         by: what the view lists; None for nodes.
         most: most nodes or buffers to list, the most costly; None for all, in order.
     """
+    from bench.features.profile import render as report
     from bench.graphs import requests
     from bench.graphs.costs.profile import Profile
     from bench.pipeline.files import ask
-    from bench.report import profile as report
 
     if by == "weight":
         return report.weights(name, ask("profile", requests.weights, file)["weights"])
@@ -124,9 +124,9 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
 
 def _generation(model: Path, asked: Mapping[str, Any], threads: int | None) -> View:
     """The prices of a decoder's passes on this machine."""
+    from bench.features.profile import decoder_view as generation
+    from bench.features.profile import decoders
     from bench.measure import machine
-    from bench.pipeline import decoders
-    from bench.report import generation
     from bench.report.terminal import Console
 
     costs = decoders.costs(model, **asked)
@@ -143,3 +143,7 @@ def _write(view: View, format: str, output: Path | None) -> None:
         Console().print(view.as_table())
     else:
         options.write({"json": view.as_json, "csv": view.as_csv, "table": view.as_text}[format](), output)
+
+
+COMMANDS = {"Inspect": {"profile": profile}}
+"""The command, under its heading of `bench --help`."""

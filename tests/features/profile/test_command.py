@@ -16,8 +16,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.cli import main
+from bench.features.profile import render as profile_table
 from bench.graphs.costs.profile import profile
-from bench.report import profile as profile_table
 
 
 def make_model(nodes: list[onnx.NodeProto] | None = None) -> onnx.ModelProto:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.decisions.compare import Change
-from bench.report import compare
+from bench.features.compare import render as compare
+from bench.features.compare.changes import Change
 from support import rows
 
 

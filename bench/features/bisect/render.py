@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from bench.decisions.bisect import Bisected, told
+from bench.features.bisect.bisecting import Bisected, told
 from bench.report import writing
 
 

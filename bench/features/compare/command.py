@@ -11,7 +11,7 @@ from bench.api.errors import InputError
 from bench.cli import options, units
 
 if TYPE_CHECKING:
-    from bench.decisions.compare import Compared
+    from bench.features.compare.changes import Compared
     from bench.measure.goal import Goal
     from bench.pipeline.asked import Asked
     from bench.tasks.adopt import Options
@@ -71,11 +71,11 @@ def compare(
     Two revisions of a model, and two versions of a package (--with A --with B), are measured now, side by side; results
     and cells were measured before.
     """
-    from bench.decisions.compare import stored
+    from bench.features.compare import render as report
+    from bench.features.compare.changes import stored
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
     from bench.records.reading import told
-    from bench.report import compare as report
 
     description = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
     share = units.share(margin)
@@ -108,7 +108,7 @@ def _revisions(names: list[str], model: Path, description: Options, goal: Goal) 
         InputError: the model is one of the hub.
     """
     from bench.cli import progress
-    from bench.decisions import revisions
+    from bench.features.compare import revisions
     from bench.report.terminal import Console
 
     if str(model).startswith("hf:"):
@@ -131,7 +131,7 @@ def _versions(
     """
     from bench.api import loading
     from bench.cli import progress
-    from bench.decisions import versions
+    from bench.features.compare import versions
     from bench.measure.limits import Limits
     from bench.pipeline import sweeps
     from bench.report.terminal import Console
@@ -156,3 +156,7 @@ def _versions(
     limits = Limits.of(step_s=None, memory_bytes=None)
     with progress.observer(Console(stderr=True)) as watch:
         return versions.compare(cells, wanted, goal, watch, limits=limits, may_be_large=may_be_large)
+
+
+COMMANDS = {"Decide": {"compare": compare}}
+"""The command, under its heading of `bench --help`."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from packaging.utils import canonicalize_name
 
 from bench.api.cell import Cell
-from bench.decisions import side_by_side
-from bench.decisions.compare import PAIRED, Compared, Side, judged
+from bench.features.compare import side_by_side
+from bench.features.compare.changes import PAIRED, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.goal import Goal

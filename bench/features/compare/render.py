@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.api.printable import printable
-from bench.decisions.compare import ORDER, Change, Compared
+from bench.features.compare.changes import ORDER, Change, Compared
 from bench.measure import stats
 from bench.measure.corrections import FEWEST_CELLS, Judged
 from bench.records.rows import Row
@@ -39,7 +39,7 @@ def render(compared: Compared, *, format: str) -> str:
     baselines = [change for change in compared.changes if change.is_baseline]
     tested = [change.judged for change in figures if change.judged and change.judged.p_value is not None]
     return fill(
-        "templates/compare.j2",
+        "features/compare/compare.j2",
         filters={
             "escape": writing.escape_markdown if format == "md" else str,
             "wrap": str if format == "md" else functools.partial(textwrap.fill, width=writing.terminal_width()),

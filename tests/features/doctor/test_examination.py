@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.pipeline.doctor import runtime_state
+from bench.features.doctor.examination import runtime_state
 
 
 def test_runtime_that_cannot_be_loaded_does_not_end_the_examination(plugin_folder: Path) -> None:

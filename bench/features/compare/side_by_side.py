@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
-from bench.decisions.compare import Change, same_graph
+from bench.features.compare.changes import Change, same_graph
 from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bench.features.doctor.examination import Examination
 from bench.measure import processors
-from bench.pipeline.doctor import Examination
 from bench.report.templates import fill
 
 
@@ -11,7 +11,7 @@ def render(found: Examination) -> str:
     """A few paragraphs for a person."""
     width = max(12, 1 + max(len(one.name) for one in found.runtimes))
     return fill(
-        "templates/doctor.j2",
+        "features/doctor/doctor.j2",
         width=width,
         processor=processors.description(found.facts),
         can=found.protection,

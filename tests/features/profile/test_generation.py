@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from bench.api.errors import BenchError, ChildError
-from bench.cli import main, profile
+from bench.cli import main
+from bench.features.profile import command as profile
+from bench.features.profile import decoders
 from bench.measure.generation import WEIGHT_BITS
 from bench.measure.roofline import Peaks
-from bench.pipeline import decoders
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],

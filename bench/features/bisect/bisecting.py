@@ -1,4 +1,4 @@
-"""In which release of a package a cell became slower, or answers otherwise: see `bench.measure.bisection`."""
+"""In which release of a package a cell became slower, or answers otherwise: see `bench.features.bisect.bisection`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
-from bench.measure import bisection, comparison
-from bench.measure.bisection import State
+from bench.features.bisect import bisection
+from bench.features.bisect.bisection import State
+from bench.measure import comparison
 from bench.measure.block import Method, Result
 from bench.measure.comparison import Comparison
 from bench.measure.goal import Goal

@@ -37,11 +37,11 @@ def bisect(
     """
     from bench.api import loading
     from bench.api.names import TaskName
-    from bench.decisions import bisect as bisecting
+    from bench.features.bisect import bisecting, releases
+    from bench.features.bisect import render as report
     from bench.measure.block import Method
     from bench.measure.limits import Limits
-    from bench.pipeline import releases, sweeps
-    from bench.report import bisect as report
+    from bench.pipeline import sweeps
     from bench.tasks import adopt
 
     name = TaskName.parse(cell.partition("/")[0]).model
@@ -62,3 +62,7 @@ def bisect(
     options.write(report.render(found, format=format), None)
     if found.first_bad is None:
         raise typer.Exit(NOT_WORSE)
+
+
+COMMANDS = {"Maintain": {"bisect": bisect}}
+"""The command, under its heading of `bench --help`."""
