@@ -97,14 +97,14 @@ def run(code: str, *arguments: str, cwd: Path) -> Run:
         ("typer", signal.SIGINT),
         ("typer", signal.SIGTERM),
         ("bench.cli.commands", signal.SIGINT),
-        ("bench.features.compare.command", signal.SIGTERM),
+        ("bench.cli.pick", signal.SIGTERM),
         ("numpy", signal.SIGINT),
         ("bench.records.store", signal.SIGTERM),
         *(
             pytest.param(name, number, marks=pytest.mark.thorough)
             for name, number in (
                 ("bench.cli.commands", signal.SIGTERM),
-                ("bench.features.compare.command", signal.SIGINT),
+                ("bench.cli.pick", signal.SIGINT),
                 ("numpy", signal.SIGTERM),
                 ("bench.records.store", signal.SIGINT),
             )

@@ -19,6 +19,7 @@ from bench.cli import commands, main, options
 from bench.cli.streams import guarded
 from bench.report import terminal
 from bench.testing import printable_errors
+from support.features import needs
 
 STEERS = "\x1b[2J\n\x9b\u202e\r\x07"
 SHOWN = "\\x1b[2J\\n\\x9b\\u202e\\r\\x07"
@@ -43,9 +44,9 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ["show", "--results", f"/nowhere{STEERS}"],
         ["show", f"glob{STEERS}"],
         ["show", "--margin", f"2{STEERS}"],
-        ["compare", f"a{STEERS}", f"b{STEERS}"],
-        ["profile", f"/nowhere{STEERS}.onnx"],
-        ["profile", f"/nowhere{STEERS}.{STEERS}"],
+        pytest.param(["compare", f"a{STEERS}", f"b{STEERS}"], marks=needs("compare")),
+        pytest.param(["profile", f"/nowhere{STEERS}.onnx"], marks=needs("profile")),
+        pytest.param(["profile", f"/nowhere{STEERS}.{STEERS}"], marks=needs("profile")),
         ["run", "--model", f"/nowhere{STEERS}.onnx"],
         ["run", "--dim", f"n{STEERS}=x"],
         ["run", "--model", "m.onnx", "--shape", f"n{STEERS}=1xx"],
@@ -167,6 +168,7 @@ EACH = ["node-table", "node-csv", "node-json", "tensor-table", "weight-csv", "bu
 """Each view and each format; the other pairs are thorough."""
 
 
+@needs("profile")
 @pytest.mark.parametrize(
     ("by", "format"),
     [

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
+from support.features import needs
+
 if TYPE_CHECKING:
     from conftest import Harness
+
+pytestmark = needs("compare")
 
 TOY = Path(__file__).parents[2] / "bench" / "plugins" / "models" / "toy"
 FAULTS = Path(__file__).parents[1] / "faults"

@@ -19,10 +19,11 @@ import psutil
 import pytest
 
 from bench.api.loading import load_module
-from bench.features.fleet import cluster, token
 from support import deferred
 
 deferred.importorskip("ray")
+cluster = pytest.importorskip("bench.features.fleet.cluster")
+token = pytest.importorskip("bench.features.fleet.token")
 
 if TYPE_CHECKING:
     from conftest import Harness

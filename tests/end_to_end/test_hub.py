@@ -127,14 +127,20 @@ def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) ->
         (["run", "--model", "hf:org/none"], "bench: hf:org/none@main: it is not there, or not for everyone"),
         (["run", "--model", "hf:net"], "bench: not a model of the hub: 'hf:net'; write hf:org/name"),
         (["run", "--model", f"{NAME}:other.onnx", "--offline"], "was not fetched before, and without the network"),
-        (["compare", "v1", "v2", "--model", NAME], "revisions of git are compared in a work tree; `bench check hf:"),
-        (["profile", "hf:org/none"], "it is not there, or not for everyone"),
+        pytest.param(
+            ["compare", "v1", "v2", "--model", NAME],
+            "revisions of git are compared in a work tree; `bench check hf:",
+            marks=needs("compare"),
+        ),
         (["graph", "text", "hf:org/none"], "it is not there, or not for everyone"),
-        (["search", "--model", "hf:org/none"], "it is not there, or not for everyone"),
-        pytest.param(["load", "--model", "hf:org/none"], "it is not there, or not for everyone", marks=needs("load")),
-        (
-            ["compare", "--model", "hf:org/none", "--with", "onnxruntime==1.22.0"],
-            "it is not there, or not for everyone",
+        *(
+            pytest.param(arguments, "it is not there, or not for everyone", marks=needs(arguments[0]))
+            for arguments in (
+                ["profile", "hf:org/none"],
+                ["search", "--model", "hf:org/none"],
+                ["load", "--model", "hf:org/none"],
+                ["compare", "--model", "hf:org/none", "--with", "onnxruntime==1.22.0"],
+            )
         ),
         (["check", NAME.replace("v1", "v9"), NAME], "it has no such branch, tag or commit"),
     ],
@@ -146,6 +152,7 @@ def test_refusals_are_one_line(arguments: list[str], says: str, hub: StandIn, ha
     assert says in line
 
 
+@needs("profile")
 def test_the_commands_that_read_graphs_take_it(hub: StandIn, harness: Harness) -> None:
     assert "MatMul" in harness.here("profile", NAME)
     assert len(whole(harness)) == 1

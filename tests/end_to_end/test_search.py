@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.features import needs
+
 if TYPE_CHECKING:
     from conftest import Harness
+
+pytestmark = needs("search")
 
 VARIANT = '''
 import json

@@ -19,6 +19,8 @@ from onnx import TensorProto, helper
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from support.features import needs
+
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.slow(seconds=3)
 
@@ -169,6 +171,7 @@ def test_environment_has_no_extras(installed: Path) -> None:
     assert done.stdout == "[None, None, None]\n"
 
 
+@needs("doctor")
 def test_doctor(bench: Bench) -> None:
     assert "onnxruntime " in bench("doctor").stdout
 
@@ -214,6 +217,7 @@ def test_what_needs_the_repository_says_so(installed: Path, tmp_path: Path) -> N
         assert next(said) == "2"
 
 
+@needs("profile")
 @pytest.mark.thorough
 def test_toy_and_a_model_of_ones_own_in_one_table(bench: Bench) -> None:
     assert "Relu" in bench("profile", "relu.onnx").stdout

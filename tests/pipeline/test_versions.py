@@ -18,12 +18,12 @@ from bench.api.errors import ArtifactError, InputError
 from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
-from bench.features.compare import versions as compared
 from bench.measure.limits import Limits
 from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
 from bench.pipeline.installed import Installed
 from bench.plugins import catalog
 from bench.records import folder
+from support.features import needs
 
 pytestmark = pytest.mark.slow(seconds=0.6)
 
@@ -157,6 +157,7 @@ def test_a_cell_runs_in_the_environment_of_an_interpreter(plugin_folder: Path, t
     assert len(record.launches) == 1
 
 
+@needs("compare")
 def test_two_environments_are_compared_and_the_outputs_with_each_other(
     plugin_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,6 +275,7 @@ def test_an_environment_that_cannot_be_made_fails_no_other_row(
     assert failure.reason == "demo@9.9: there is no version of demo==9.9"
 
 
+@needs("compare")
 def test_a_version_that_cannot_be_made_is_worse_on_either_side(
     plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,7 +294,10 @@ def test_a_version_that_cannot_be_made_is_worse_on_either_side(
     assert "there is no version of demo==9.9" in capsys.readouterr().out
 
 
+@needs("compare")
 def test_a_comparison_names_the_version_of_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bench.features.compare import versions as compared
+
     own = Installed(python="3.11.7", packages={"Demo_Pack": "3.1", "numpy": "2.1.0"}, provides={})
     monkeypatch.setattr(environments, "own", lambda: own)
     assert compared.here(asked.packages("demo-pack==2.0")) == "demo-pack 3.1"

@@ -15,8 +15,6 @@ from msgspec.structs import replace
 
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
-from bench.features.compare import changes as decisions
-from bench.features.compare import render as compare
 from bench.measure.roofline import Peaks
 from bench.records import assemble
 from bench.records.lines import Placed
@@ -30,6 +28,7 @@ from bench.report.figures import plots
 from bench.report.page.page import Shown, page
 from bench.report.tables import FORMATS, render
 from support import page_records as made
+from support.features import needs
 
 STEERS = "\x1b]0;pwn\x07\x9b2J\x7f\u202e\u2066\u200b\u2028\r"
 SHOWN = STEERS.encode("unicode_escape").decode()
@@ -178,7 +177,10 @@ def test_peaks_of_the_roofline_show_escapes(rows: list[Row]) -> None:
         assert format == "csv" or "u202e" in text
 
 
+@needs("compare")
 def test_a_comparison_of_results_with_hostile_texts_shows_escapes(tmp_path: Path) -> None:
+    from bench.features.compare import changes, render
+
     sides = []
     for letter, found in (("A", made.records()), ("B", hostile_records())):
         store = Store(tmp_path / f"{letter}{STEERS}\n", f"machine{STEERS}")
@@ -190,8 +192,8 @@ def test_a_comparison_of_results_with_hostile_texts_shows_escapes(tmp_path: Path
                 for line in filter(None, lines):
                     store.append(record.cell.variant, line)
         sides.append(str(store.folder))
-    compared = decisions.stored(*sides, (), results=tmp_path, margin=0.02, force=True)
+    compared = changes.stored(*sides, (), results=tmp_path, margin=0.02, force=True)
     for format in ("table", "md", "json"):
-        text = compare.render(compared, format=format)
+        text = render.render(compared, format=format)
         assert_seen(text)
         assert "A\\x1b" in text or format != "table"

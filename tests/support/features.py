@@ -7,7 +7,11 @@ import pytest
 from bench.api import loading
 
 
+def is_there(name: str) -> bool:
+    """Whether the folder of a feature is there."""
+    return (loading.PACKAGE / "features" / name / "__init__.py").is_file()
+
+
 def needs(name: str) -> pytest.MarkDecorator:
     """Skips a test where a feature is not there."""
-    there = (loading.PACKAGE / "features" / name / "__init__.py").is_file()
-    return pytest.mark.skipif(not there, reason=f"the feature {name} is not there")
+    return pytest.mark.skipif(not is_there(name), reason=f"the feature {name} is not there")

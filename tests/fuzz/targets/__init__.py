@@ -9,9 +9,14 @@ from __future__ import annotations
 import ast
 import importlib
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, cast
+
+from support.features import is_there
+
+OF_FEATURE = re.compile(r"bench\.features\.(\w+)")
 
 
 class Target(Protocol):
@@ -37,8 +42,9 @@ class Target(Protocol):
 
 
 def names() -> list[str]:
-    """Names of all targets, sorted."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
+    """Names of all targets, sorted; those of features that are not there are left out."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("[!_]*.py")}
+    return sorted(name for name, text in texts.items() if all(map(is_there, OF_FEATURE.findall(text))))
 
 
 def instrumented(name: str) -> list[str]:
