@@ -53,9 +53,9 @@ def load_deployment(folder: str | Path) -> Callable[[Arrays], Arrays]:
     """
     from pathlib import Path
 
-    from bench.decisions import loaded
+    from bench.decisions import saved_deployment
 
-    return loaded.load(Path(folder))
+    return saved_deployment.load(Path(folder))
 
 
 def evaluate_deployment(folder: str | Path, predict: Callable[[Arrays], Arrays]) -> str:
@@ -74,6 +74,6 @@ def evaluate_deployment(folder: str | Path, predict: Callable[[Arrays], Arrays])
     """
     from pathlib import Path
 
-    from bench.decisions import loaded
+    from bench.decisions import saved_deployment
 
-    return loaded.evaluate(Path(folder), predict)
+    return saved_deployment.evaluate(Path(folder), predict)

@@ -28,7 +28,7 @@ from bench.decisions.check import Outcome
 from bench.measure import stats
 from bench.measure.block import Method
 from bench.measure.limits import Limits
-from bench.pipeline import asked
+from bench.pipeline import environment_request
 from bench.report.check import figures, line
 from bench.tasks import adopt
 from bench.tasks.hub.fetch import Asked, fetch
@@ -138,7 +138,7 @@ class Guard:
             raise InputError("guard measures once in a test: pytest-benchmark keeps one set of samples for each")
         pinned = _here(pinned, trust=trust, may_be_large=may_be_large)
         new = _here(new, trust=trust, may_be_large=may_be_large) if new is not None else None
-        versions = asked.packages(pinned_with) if pinned_with else None
+        versions = environment_request.packages(pinned_with) if pinned_with else None
         if new is None and (versions is None or (Path(pinned) / "deployment.json").is_file()):
             pair = check.pair_of_pick(
                 Path(pinned), pinned_with=versions, may_be_large=may_be_large, limits=self._limits

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bench.api import errors, frames
-from bench.api.contained import contained
+from bench.api.containment import contained
 from bench.api.errors import InputError, PluginError
 
 PACKAGE = Path(__file__).resolve().parents[1]

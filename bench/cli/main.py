@@ -43,7 +43,7 @@ def _run(stopping: Stopping) -> Any:
 def _code(stopping: Stopping) -> Any:
     import typer
 
-    from bench.api import contained
+    from bench.api import containment
     from bench.api.errors import BenchError
     from bench.cli import commands, options
 
@@ -60,11 +60,11 @@ def _code(stopping: Stopping) -> Any:
     except OSError as error:  # a cache or a pipe that cannot be written, or a model that cannot be read
         options.say(_os_line(error))
     except BaseException as error:  # code of a plugin raised what is no `Exception`, where it was asked for something
-        if isinstance(error, Exception) or contained.is_stop(error):
+        if isinstance(error, Exception) or containment.is_stop(error):
             raise
         if isinstance(error.__context__, BrokenPipeError):  # the packages that print help leave in this way
             return 0
-        options.say(contained.told(error))
+        options.say(containment.told(error))
     return 2
 
 

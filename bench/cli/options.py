@@ -18,11 +18,11 @@ from bench.api.errors import InputError
 from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.api.printable import printable
 from bench.cli import units, waiting
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 
 if TYPE_CHECKING:
     from bench.api.cell import Cell
-    from bench.pipeline.asked import Asked
+    from bench.pipeline.environment_request import Asked
     from bench.pipeline.graph_files import GraphFile
     from bench.records.folder import Results as Stored
     from bench.records.rows import Row
@@ -155,7 +155,7 @@ def own_model(
             are no targets for the metric.
     """
     from bench.tasks.adopt import Options
-    from bench.tasks.wanted import Wanted
+    from bench.tasks.metric_options import Wanted
 
     found = Options(
         dataset=dataset,
@@ -172,8 +172,8 @@ def own_model(
         )
     if Wanted.of(metric, output) != Wanted() and dataset is None:
         raise InputError("--metric and --output are about the targets of a data set; name it with --dataset")
-    given.dims_from(found.dims)
-    given.shapes_from(found.shapes)
+    size_options.dims_from(found.dims)
+    size_options.shapes_from(found.shapes)
     return found
 
 
@@ -198,9 +198,9 @@ def environments(versions: list[str] | None, pythons: list[Path] | None) -> list
     Raises:
         InputError: a value cannot be read.
     """
-    from bench.pipeline import asked
+    from bench.pipeline import environment_request
 
-    return [*map(asked.packages, versions or ()), *map(asked.environment, pythons or ())]
+    return [*map(environment_request.packages, versions or ()), *map(environment_request.environment, pythons or ())]
 
 
 def graph_file(model: Path, shape: list[str] | None, dim: list[str] | None, trust: bool) -> GraphFile:

@@ -136,8 +136,8 @@ def _print_everywhere(
     Raises:
         InputError: another format than a table is asked for, or there are no results.
     """
-    from bench.decisions import everywhere as deciding
-    from bench.report import everywhere as report
+    from bench.decisions import across_machines as deciding
+    from bench.report import across_machines as report
 
     if format == "json":
         raise InputError("--everywhere prints a table alone", fix="leave out --format json")

@@ -29,15 +29,15 @@ def plot(
     from bench.decisions.constraints import Constraints
     from bench.decisions.sizes import families
     from bench.records import assemble
-    from bench.report import part
+    from bench.report import excerpt
     from bench.report.figures import overview, plots, size_plots
 
     stored = options.read(results, baseline=baseline)
     higher = assemble.higher_is_better(stored.records)
     rows, place = stored.chosen(globs), output or stored.folder / "plots"
-    drawn = part.of(rows, (), part.MOST_DRAWN)
+    drawn = excerpt.of(rows, (), excerpt.MOST_DRAWN)
     if len(drawn) < len(rows):
-        options.say(part.sentence("", len(drawn), len(rows)))
+        options.say(excerpt.sentence("", len(drawn), len(rows)))
     paths = plots.draw(drawn, place, higher_is_better=higher)
     paths += size_plots.draw(families(stored.measurements, drawn), place)
     paths += [path for module in features.modules("plots") for path in module.paths(stored, drawn, place)]

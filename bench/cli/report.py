@@ -36,8 +36,8 @@ def report(
     Where the folder has results of several machines, the page shows any of them, and which deployment is for all.
     """
     from bench.api.errors import InputError
-    from bench.decisions import everywhere
-    from bench.report import outcome, part
+    from bench.decisions import across_machines
+    from bench.report import excerpt, outcome
     from bench.report.page.page import page
 
     every = options.read_all(results)
@@ -57,7 +57,7 @@ def report(
         names = dict(zip(every, (f"machine-{number}" for number in itertools.count(1)), strict=False))
         every = {names[name]: stored for name, stored in every.items()}
         rows = {names[name]: own for name, own in rows.items()}
-    most = part.MOST // len(rows)
+    most = excerpt.MOST // len(rows)
     shown = []
     for name, own in rows.items():
         option = "" if public else outcome.results_option(_folder(results, every[name]))
@@ -65,7 +65,7 @@ def report(
     options.say_notes(filter(None, [one.part for one in shown]))
     path = output or results / "report.html"
     margin = next(iter(every.values())).margin
-    options.write(page(shown, margin=margin, everywhere=everywhere.of_all_requests(every, rows)), path)
+    options.write(page(shown, margin=margin, everywhere=across_machines.of_all_requests(every, rows)), path)
     options.tell(str(path))
 
 
@@ -98,13 +98,13 @@ def _shown(
     from bench.decisions.best import best_of
     from bench.decisions.constraints import Constraints
     from bench.records import noise
-    from bench.records.sending import record_to_send, row_to_send
-    from bench.report import part
+    from bench.records.redaction import record_to_send, row_to_send
+    from bench.report import excerpt
     from bench.report.page.page import Shown
 
     answered = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
     found, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
-    taken = part.of(rows, {one.row.cell for one in found}, most)
+    taken = excerpt.of(rows, {one.row.cell for one in found}, most)
     paths = {row.cell for row in taken}
     asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
     sections: dict[str, list[Section]] = {}
@@ -125,7 +125,7 @@ def _shown(
         records=records,
         rows=taken,
         noise=noise.said(stored.measurements, rows),
-        part=part.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
+        part=excerpt.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
         best=[one for one in found if one.row.cell in paths],
         lacking=[one for one in answered if one.choice.leading is None],
         option=option,

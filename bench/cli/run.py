@@ -84,7 +84,7 @@ def run(
     """
     from bench.cli import run_cells
     from bench.cli.run_output import Output
-    from bench.graphs.shapes.given import axes_from
+    from bench.graphs.shapes.size_options import axes_from
     from bench.measure.block import Method
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims

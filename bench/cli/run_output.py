@@ -14,7 +14,7 @@ from bench.decisions import threads as thread_decisions
 from bench.decisions.answer import of_run
 from bench.decisions.generation import deployments
 from bench.decisions.sizes import families
-from bench.pipeline import replaced, waves
+from bench.pipeline import replacements, waves
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import folder, noise
 from bench.records.folder import Results
@@ -22,7 +22,7 @@ from bench.records.reading import told
 from bench.records.rows import Row
 from bench.records.store import Store
 from bench.records.warnings import warnings
-from bench.report import generated, next_step, shared, threads, writing
+from bench.report import decoder_table, machine_effects, next_step, threads, writing
 from bench.report import sizes as by_size
 
 
@@ -65,7 +65,7 @@ class Output:
         shown = stored.of([ran.exports.replaced.get(cell, cell) for cell in self.cells])
         if self.with_baselines:
             shown = [*stored.of(stored.baselines_of(shown)), *shown]
-        late = [*replaced.told(ran.exports.replaced), *untimed(ran.left_out, shown, len(self.cells))]
+        late = [*replacements.told(ran.exports.replaced), *untimed(ran.left_out, shown, len(self.cells))]
         is_measured = (
             print_threads(stored, shown, self.sizes, late)
             if self.settings.across_threads
@@ -90,8 +90,8 @@ class Output:
         others = [row for row in shown if row.task_name.role is not Role.GENERATION]
         options.write(by_size.render(families(stored.measurements, others), format="table"), None)
         if decoders:
-            options.write(generated.render(decoders, format="table"), None)
-        options.write(shared.render(stored.measurements.places), None)
+            options.write(decoder_table.render(decoders, format="table"), None)
+        options.write(machine_effects.render(stored.measurements.places), None)
         options.say_notes([*warnings(shown), *late])
         answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]
         advice = next_step.after(shown, sizes=self.sizes, results=self.folder, answers=answers, goal=self.settings.goal)

@@ -96,12 +96,12 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     from bench.api import features
     from bench.decisions.generation import deployments
     from bench.decisions.threads import scalings, sound
-    from bench.report import experiments, generated, threads
+    from bench.report import decoder_table, experiments, threads
 
     if sweep == "seed":
         return experiments.render(stored.rows, stored.records, format=format)
     if sweep == "generation":
-        return generated.render(deployments(stored, rows), format=format)
+        return decoder_table.render(deployments(stored, rows), format=format)
     of_features = {name: render for module in features.modules("tables") for name, render in module.TABLES.items()}
     if sweep in of_features:
         table: str = of_features[sweep](stored, rows, format)

@@ -31,7 +31,7 @@ class Stopped(BaseException):
     """The command is to stop. It is no `KeyboardInterrupt`, for which Typer prints an empty line."""
 
     stops_the_command = True
-    """See `bench.api.contained.is_stop`, which cannot import this class."""
+    """See `bench.api.containment.is_stop`, which cannot import this class."""
 
 
 class Stopping:

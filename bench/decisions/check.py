@@ -26,7 +26,7 @@ from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
 from bench.measure.stats import Estimate
 from bench.pipeline import prepare, quality, remarks, run_split, sweeps, versions
-from bench.pipeline.asked import Asked
+from bench.pipeline.environment_request import Asked
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.plugins import catalog

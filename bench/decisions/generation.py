@@ -10,7 +10,7 @@ from bench.api.errors import BenchError
 from bench.api.names import NEW, PROMPT, Role, TaskName
 from bench.measure.stats import Estimate
 from bench.pipeline import sweeps
-from bench.pipeline.generated import AGREEMENT
+from bench.pipeline.generation_quality import AGREEMENT
 from bench.records import ranking, read_bounds
 from bench.records.folder import Results
 from bench.records.lines import Generation

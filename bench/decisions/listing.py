@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
-from bench.api.contained import contained
+from bench.api.containment import contained
 from bench.api.errors import BenchError
-from bench.plugins import catalog, declared
+from bench.plugins import catalog, declarations
 
 P = TypeVar("P", bound=Plugin)
 
@@ -83,6 +83,6 @@ def _of_variant(variant: Variant) -> str:
 
 def _of_runtime(runtime: Runtime) -> str:
     options = f"; options {', '.join(runtime.options)}" if runtime.options else ""
-    providers: tuple[str, ...] = declared.ask(runtime, "providers")
-    declared.ask(runtime, "packages", *providers[:1])
+    providers: tuple[str, ...] = declarations.ask(runtime, "providers")
+    declarations.ask(runtime, "packages", *providers[:1])
     return f"opens {' and '.join(runtime.formats)} on {', '.join(providers)}{options}"

@@ -13,7 +13,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.names import BATCH, TaskName
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.pipeline import provenance, sizing, sweeps
 from bench.plugins import catalog
 from bench.records.folder import Results
@@ -49,7 +49,7 @@ def plain_cell(stored: Results, model: Path, options: Options) -> PlainCell:
     Raises:
         InputError: the model cannot be used, or was not measured at such sizes; the message names those that were.
     """
-    asked = given.dims_from(options.dims)
+    asked = size_options.dims_from(options.dims)
     measured: list[Cell] = []
     for adopted, own in _adopted(stored, model, options, asked):
         name = adopted.name

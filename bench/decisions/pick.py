@@ -17,7 +17,7 @@ from bench.decisions import constraints as limiting
 from bench.decisions import standing as standings
 from bench.decisions import twins
 from bench.decisions.constraints import Constraints
-from bench.decisions.further import Further, further
+from bench.decisions.deciding_launches import Further, further
 from bench.decisions.standing import WINNER, Standing
 from bench.measure import selection, stats
 from bench.measure.questions import Aims

@@ -16,7 +16,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.names import PluginName
 from bench.plugins import catalog
-from bench.records.measured import Measured, what_runs
+from bench.records.measured_cell import Measured, what_runs
 from bench.records.rows import Row
 
 

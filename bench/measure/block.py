@@ -23,7 +23,6 @@ import numpy as np
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, passes, process
-from bench.measure.at_once import on_all_cores
 from bench.measure.belief import USUAL
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
@@ -31,6 +30,7 @@ from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.lost_time import Lost, Watch
+from bench.measure.parallel import on_all_cores
 from bench.measure.process import Child
 from bench.measure.session import Worker
 

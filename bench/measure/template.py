@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bench.measure import apart, keeper, memory, worker
+from bench.measure import keeper, memory, namespaces, worker
 
 MOST_BYTES = 1 << 20
 DESCRIPTORS = ("stdin", "stdout", "stderr", "lifeline", "report", "status", "scratch", "where")
@@ -35,7 +35,7 @@ def main() -> None:
     link.set_inheritable(False)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    if not apart.can_be_apart():
+    if not namespaces.can_be_apart():
         return
     flags = fcntl.fcntl(link, fcntl.F_GETFL)
     fcntl.fcntl(link, fcntl.F_SETOWN, os.getpid())
@@ -92,7 +92,7 @@ def _keep(request: dict[str, Any], descriptors: dict[str, int]) -> NoReturn:
             descriptor = descriptors.pop(name)
             os.dup2(descriptor, number)
             os.close(descriptor)
-        if apart.leave_processes():
+        if namespaces.leave_processes():
             known = {name: descriptors[name] for name in ("lifeline", "report")}
             code = keeper.keep(**known, folder=request["folder"], start=lambda: _start(request, descriptors))
         os.write(descriptors["status"], b"%d\n" % code)
@@ -112,14 +112,14 @@ def _start(request: dict[str, Any], descriptors: dict[str, int]) -> int:
         return pid
     try:
         keeper.begin_worker()
-        apart.die_with_parent()
+        namespaces.die_with_parent()
         kept = {0, 1, 2, descriptors["status"], descriptors["scratch"]}
         for descriptor in _descriptors() - kept:  # the keeper's
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-        if not apart.see_own_processes():
+        if not namespaces.see_own_processes():
             os._exit(NO_NAMESPACE)
-        apart.number_next(number)
+        namespaces.number_next(number)
         first = os.fork()
         if first == 0:
             os.close(descriptors["status"])

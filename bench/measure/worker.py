@@ -17,7 +17,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 
-from bench.api import contained
+from bench.api import containment
 from bench.api.errors import BenchError, RefusedError
 from bench.api.messages import FULL_DISK, LONGEST, MOST_CHARACTERS, is_full_disk, shortened, without_places
 from bench.measure.confine import confine
@@ -61,7 +61,7 @@ def _one_line(error: BaseException) -> str:
     if is_full_disk(error):
         return FULL_DISK
     is_told = isinstance(error, Exception)
-    text = shortened(COLOURS.sub("", str(error) if is_told else contained.told(error)), MOST_CHARACTERS)
+    text = shortened(COLOURS.sub("", str(error) if is_told else containment.told(error)), MOST_CHARACTERS)
     text = shortened(" ".join(without_places(text).split()), LONGEST)
     if isinstance(error, BenchError) or not is_told:
         return text

@@ -17,7 +17,7 @@ from bench.pipeline import rounding
 from bench.pipeline.flow import Verified
 from bench.pipeline.quality import BROKEN
 from bench.records.lines import Quality
-from bench.records.measured import what_answers
+from bench.records.measured_cell import what_answers
 from bench.records.metric_loss import Lost
 from bench.records.pareto import undominated
 

@@ -30,8 +30,8 @@ from bench.api.loading import PACKAGE
 from bench.api.names import PluginName
 from bench.measure.interpreter import OWN, Interpreter
 from bench.pipeline import installer
-from bench.pipeline.asked import Asked
-from bench.pipeline.installed import Installed, look_into
+from bench.pipeline.environment_request import Asked
+from bench.pipeline.installed_packages import Installed, look_into
 
 WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""

@@ -14,7 +14,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.measure.launch import Launch
 from bench.records.lines import Failure, Header, Quality
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,11 @@ from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError, ChildError, InputError
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.pipeline import code_digests, operations, prepare, provenance, sweeps
-from bench.plugins import catalog, declared
+from bench.plugins import catalog, declarations
 from bench.tasks import adopt, formats
 
 SUFFIX = ".onnx"
@@ -55,8 +55,8 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     Raises:
         InputError: there is no such model, it needs `--trust`, or nothing makes an ONNX file of it.
     """
-    shapes = {name: one.sizes for name, one in given.shapes_from(options.shapes).items()}
-    dims = given.dims_from(options.dims)
+    shapes = {name: one.sizes for name, one in size_options.shapes_from(options.shapes).items()}
+    dims = size_options.dims_from(options.dims)
     if path.suffix.lower() == SUFFIX and not path.is_dir():
         formats.format_of(path)  # refuses a file that is not there in the words of every format
         return GraphFile(path=path, model=path, shapes=shapes, dims=dims)
@@ -67,7 +67,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         exporter = catalog.exporter(cell.exporter)
         if exporter.format(cell.source) != "onnx":
             continue
-        reason = catalog.reason_of(exporter) or declared.ask(exporter, "refusal", task)
+        reason = catalog.reason_of(exporter) or declarations.ask(exporter, "refusal", task)
         try:
             if reason is None:
                 artifact = prepare.artifact_of(cell, limits, failed)

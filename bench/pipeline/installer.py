@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.api import cache
 from bench.api.errors import ArtifactError
 from bench.api.messages import LONGEST, shortened
-from bench.measure import kept
+from bench.measure import supervised_program
 
 PIP = (sys.executable, "-I", "-m", "pip")
 """pip, whatever lies in the working folder."""
@@ -123,7 +123,7 @@ def _uv() -> str:
 def _settings() -> Mapping[str, str]:
     """The environment variables that hand pip's settings on to uv."""
     try:
-        listed = kept.run([*PIP, "config", "list"], limit_s=60).stdout
+        listed = supervised_program.run([*PIP, "config", "list"], limit_s=60).stdout
     except subprocess.TimeoutExpired:
         listed = ""
     return {name: value for name, value in handed_on(listed).items() if name not in os.environ}
@@ -169,7 +169,7 @@ def _run(command: Sequence[str], where: Path) -> None:
     if NO_INDEX in settings and command[1:2] == ["pip"]:
         command = [*command, "--no-index"]
     try:
-        done = kept.run(command, limit_s=LIMIT_S, where=where, environment=environment)
+        done = supervised_program.run(command, limit_s=LIMIT_S, where=where, environment=environment)
     except subprocess.TimeoutExpired:
         raise ArtifactError(f"{Path(command[0]).name} took more than {LIMIT_S} s") from None
     if done.returncode:

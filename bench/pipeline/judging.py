@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.api import Arrays, Samples, Task
-from bench.pipeline import generated, quality
+from bench.pipeline import generation_quality, quality
 from bench.pipeline.quality import Part
 from bench.records.lines import Quality
 
@@ -20,12 +20,12 @@ def judge(
 ) -> Quality:
     """See `quality.judge`; `precision` is that of the session, which counts for generated text alone."""
     if task.request is not None:
-        return generated.judge(task, samples, outputs, expected, precision)
+        return generation_quality.judge(task, samples, outputs, expected, precision)
     return quality.judge(task, samples, outputs, expected, part=part, in_order=in_order)
 
 
 def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
     """See `quality.compare`."""
     if task.request is not None:
-        outputs, expected = generated.comparable(outputs, expected)
+        outputs, expected = generation_quality.comparable(outputs, expected)
     return quality.compare(task, outputs, expected)

@@ -14,8 +14,8 @@ from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
 from bench.pipeline import environments, operations, provenance
 from bench.pipeline.flow import Verified
-from bench.plugins import catalog, declared
-from bench.records.measured import program_of
+from bench.plugins import catalog, declarations
+from bench.records.measured_cell import program_of
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
@@ -28,14 +28,14 @@ SETTINGS = {
 """Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
 COMMON = frozenset({"numpy", "onnx", "onnxruntime"})
 """Packages that most workers import that make something; the same for all, so that few templates are needed."""
-MAKING = ("bench.plugins.steps", "bench.graphs.weights.counted")
+MAKING = ("bench.plugins.steps", "bench.graphs.weights.parameter_counts")
 JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.graphs.costs.profile")
 """Modules that each such worker, and each that verifies, would import by itself."""
 
 
 def environment(cell: Cell) -> Mapping[str, str]:
     """The environment variables that set up the cell's runtime and the numeric libraries."""
-    own: dict[str, str] = declared.ask(catalog.runtime(cell.runtime), "environment", cell.threads)
+    own: dict[str, str] = declarations.ask(catalog.runtime(cell.runtime), "environment", cell.threads)
     return thread_environment(cell.threads) | own
 
 

@@ -22,7 +22,7 @@ from bench.graphs.deferred import np
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes_if_started
 from bench.measure.session import Opened
-from bench.pipeline import feeding, returned
+from bench.pipeline import feeding, output_checks
 from bench.plugins import catalog, generating
 from bench.tasks import formats
 
@@ -60,9 +60,9 @@ def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "repeated": None, "operators": None}
     from bench.graphs.file.digest import canonical_digest, operator_counts
-    from bench.graphs.weights import counted
+    from bench.graphs.weights import parameter_counts
 
-    found = counted.of_onnx(path)
+    found = parameter_counts.of_onnx(path)
     return {
         "info": info,
         "canonical": None if info.get("alone") else canonical_digest(path),
@@ -141,7 +141,7 @@ def verify(
     task, runtime = catalog.task(opened.task), catalog.runtime(opened.runtime)
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
-    with returned.opened(runtime, Path(artifact), task=task, **_how(opened)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **_how(opened)) as session:
         call, precision = judged_call(session, margins=reference is None), session.precision
         expected = feeding.load_outputs(Path(reference)) if reference is not None else None
         if until is None or expected is None or task.request is not None:
@@ -178,7 +178,7 @@ def run_split(
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with returned.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
         outputs = feeding.run_all(judged_call(session, margins=is_reference), task, samples, known.batch)
         feeding.save_outputs(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
@@ -222,7 +222,9 @@ def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: in
             if path.suffix == ".onnx":
                 path = folder / path.name
                 rounding.write_changed(Path(artifact), path, generator)
-            opened = returned.opened(runtime, path, task=rounding.with_changed_weights(task, generator), **_how(known))
+            opened = output_checks.opened(
+                runtime, path, task=rounding.with_changed_weights(task, generator), **_how(known)
+            )
         except rounding.ReducedError:
             return {"shares": None}
         with opened as session:
@@ -258,7 +260,7 @@ def spot_check(
     rows = spot.rows(samples.num_samples, known.batch)
     few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with returned.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
         made = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, made, known.batch)
     whole = msgspec.convert(verified, Quality)
@@ -279,13 +281,13 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
 
     Args:
         session: the session.
-        margins: see `generated.Answering`.
+        margins: see `generation_quality.Answering`.
     """
     if not isinstance(session, Generator):
-        return functools.partial(returned.outputs_of, session)
-    from bench.pipeline import generated
+        return functools.partial(output_checks.outputs_of, session)
+    from bench.pipeline import generation_quality
 
-    return generated.Answering(session, with_margins=margins)
+    return generation_quality.Answering(session, with_margins=margins)
 
 
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:

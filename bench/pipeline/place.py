@@ -16,17 +16,17 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.names import TaskName
 from bench.measure import lease, machine
-from bench.measure.at_once import on_all_cores
 from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.limits import Limits
+from bench.measure.parallel import on_all_cores
 from bench.pipeline import opening, prepare, provenance, verify
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.verify import Reference
 from bench.plugins import catalog
 from bench.records.lines import SCHEMA, Failure, Header, Quality
-from bench.records.measured import what_answers, what_runs
+from bench.records.measured_cell import what_answers, what_runs
 from bench.tasks import adopt
 
 Judged = tuple[Sequence[Prepared], Verified | Failure]

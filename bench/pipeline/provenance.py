@@ -20,7 +20,7 @@ from bench.measure import machine
 from bench.pipeline import code_digests, environments, operations, rounding
 from bench.plugins import catalog
 from bench.plugins.generating import Generating, Stepping, generating, step
-from bench.plugins.resized import Resized, resized
+from bench.plugins.other_sizes import Resized, resized
 from bench.plugins.tuning import Confirming, Tuning, confirming, tuning
 from bench.plugins.view import View
 from bench.records import store

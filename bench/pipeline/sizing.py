@@ -12,7 +12,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.api.names import BATCH, TaskName
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.measure.limits import Limits
 from bench.plugins import catalog
 from bench.tasks import adopt
@@ -38,7 +38,7 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
         batch = next((size for dim, size in sizes.items() if is_batch(task, dim)), cell.batch)
         if batch < 1:
             first = next(dim for dim in sizes if is_batch(task, dim))
-            raise InputError(f"a batch has 1 sample or more, not {batch}: write {given.option(first, 1)}")
+            raise InputError(f"a batch has 1 sample or more, not {batch}: write {size_options.option(first, 1)}")
         fixed = {spec.shape[0] for spec in task.inputs if isinstance(spec.shape[0], int)} if task.batched else set()
         if batch != cell.batch and fixed and fixed != {batch}:
             raise InputError(f"the model of {task.name} takes batches of {fixed.pop()} only")

@@ -22,16 +22,16 @@ from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
 from bench.pipeline import contenders, rounding, sweeps, waves
-from bench.pipeline.expected import Expected
+from bench.pipeline.expectations import Expected
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
-from bench.pipeline.replaced import Exports
+from bench.pipeline.replacements import Exports
 from bench.pipeline.time_left import LEAST_SHARE, TimeLeft
 from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
-from bench.records.measured import same_as, what_runs
+from bench.records.measured_cell import same_as, what_runs
 from bench.records.store import LAUNCH, THREAD_LAUNCH, Record, Store
 
 PORTION = 32

@@ -18,7 +18,7 @@ from bench.api.errors import InputError, PluginError
 from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
 from bench.measure import machine
 from bench.pipeline import environments, experiments
-from bench.plugins import catalog, declared, generating
+from bench.plugins import catalog, declarations, generating
 
 P = TypeVar("P", bound=Plugin)
 CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
@@ -150,7 +150,7 @@ def _tasks() -> list[str]:
 
 def is_open(cell: Cell) -> bool:
     """Whether the cell's exporter accepts the model of the cell's task."""
-    return declared.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
+    return declarations.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
 
 
 def is_usual(cell: Cell) -> bool:
@@ -181,7 +181,7 @@ def cells_of(
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
     # Asked once: some look at the machine.
-    providers = functools.cache(lambda name: [*map(ProviderName, declared.ask(runtimes[name], "providers"))])
+    providers = functools.cache(lambda name: [*map(ProviderName, declarations.ask(runtimes[name], "providers"))])
     exporters = _sound("exporters", catalog.exporter) if exporters is None else exporters
     for task_name in map(TaskName.parse, tasks):
         generates, task = task_name.role is Role.GENERATION, catalog.task(task_name)

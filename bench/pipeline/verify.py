@@ -20,8 +20,8 @@ from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
 from bench.pipeline import (
-    begun,
     code_digests,
+    first_outputs,
     opening,
     operations,
     prepare,
@@ -183,7 +183,7 @@ def verified(
                 if known is None:
                     # Where a part was looked at, the bound of the whole split is one of several.
                     ends = Until(limit=0.0) if until is None and told else until
-                    parts = (begun.of(value, item, judges) for item in told)
+                    parts = (first_outputs.of(value, item, judges) for item in told)
                     is_needed = ends is not None or (whole is None and value is not values[-1])
                     outputs = Path(folder, f"{len(found)}.npz") if is_needed else None
                     known = verify(
@@ -196,7 +196,7 @@ def verified(
                         begun_outputs=next(filter(None, parts), None),
                     )
                     if outputs is not None:
-                        begun.keep(value, known, judges, outputs)
+                        first_outputs.keep(value, known, judges, outputs)
                     if whole is None and outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Judged(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.pipeline import environments
-from bench.pipeline.asked import Asked
+from bench.pipeline.environment_request import Asked
 from bench.plugins import catalog
 
 NATIVE = "native"

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, mixture
 from bench.api.cell import Cell
-from bench.api.contained import reported
+from bench.api.containment import reported
 from bench.api.errors import InputError, PluginError, suggest
 from bench.api.loading import _load_module, find, load_module, path_of
 from bench.api.names import PluginName, Role, TaskName
-from bench.plugins import declared, generating, resized, tuning
+from bench.plugins import declarations, generating, other_sizes, tuning
 
 P = TypeVar("P", bound=Plugin)
 RENAMED = {"relative_loss": "metric_loss"}
@@ -27,7 +27,7 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     classes = [item for item in named if item.__module__ == module.__name__]  # the others are imported
     if len(classes) != 1:
         raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
-    declared.check(path, classes[0], base)
+    declarations.check(path, classes[0], base)
     for old, new in RENAMED.items():
         if issubclass(classes[0], Task) and hasattr(classes[0], old):
             raise PluginError(f"{path}: {classes[0].__name__} defines {old}, which nothing calls: it is {new} now")
@@ -51,7 +51,7 @@ def task(name: TaskName | str) -> Task:
             found = tuning.tuning(found)
         case Role.CONFIRMATION:
             found = tuning.confirming(found)
-    return resized.resized(found, sizes) if sizes else found
+    return other_sizes.resized(found, sizes) if sizes else found
 
 
 def exporter(name: PluginName | str) -> Exporter:
@@ -159,9 +159,9 @@ def skip_reason(cell: Cell) -> str | None:
     if not generates and not runtime(cell.runtime).scores:
         return f"{cell.runtime}: it only generates text; name the task {TaskName(cell.task.model, Role.GENERATION)}"
     for plugin in (exporter(cell.exporter), runtime(cell.runtime)):
-        if refusal := declared.ask(plugin, "refusal", task(cell.task)):
+        if refusal := declarations.ask(plugin, "refusal", task(cell.task)):
             return f"{plugin.name}: {refusal}"
-    if cell.threads > 1 and declared.ask(runtime(cell.runtime), "one_thread_only"):
+    if cell.threads > 1 and declarations.ask(runtime(cell.runtime), "one_thread_only"):
         return f"{cell.runtime}: it runs on one thread only"
     return None
 
@@ -172,7 +172,7 @@ def reason_of(plugin: Plugin) -> str | None:
     Raises:
         PluginError: it cannot tell, or would give its packages no proper environment.
     """
-    reason: str | None = declared.ask(plugin, "skip")
+    reason: str | None = declarations.ask(plugin, "skip")
     if isinstance(plugin, Runtime):
-        declared.ask(plugin, "environment", 1)
+        declarations.ask(plugin, "environment", 1)
     return reason

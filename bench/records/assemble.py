@@ -21,7 +21,7 @@ from bench.records import costs, read_bounds
 from bench.records.busy import note as busy_note
 from bench.records.chance import note
 from bench.records.lines import Placed, Quality
-from bench.records.measured import Measured, same_as
+from bench.records.measured_cell import Measured, same_as
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.parameters import Sources

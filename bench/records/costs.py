@@ -10,7 +10,7 @@ from bench.api.names import TaskName
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
 from bench.records.lines import Cost
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 from bench.records.read_bounds import ReadBound, ReadRates, generation_of, read_bound
 from bench.records.rows import Row
 

@@ -14,10 +14,10 @@ from bench.api.artifact import Facts
 from bench.api.errors import BenchError, ChildError
 from bench.api.loss_units import SHARE, Unit
 from bench.measure.launch import Count, Launch
-from bench.records import raised
-from bench.records.fault import Fault
+from bench.records import error_location
+from bench.records.forward_compat import Field
+from bench.records.line_fault import Fault
 from bench.records.metric_loss import Lost
-from bench.records.unknown import Field
 
 SCHEMA = 2  # of the lines, and of the measuring code that fills them: raise it when old figures no longer compare
 LONGEST_PATH = 2000
@@ -225,7 +225,7 @@ class WiderQuality(Quality, frozen=True, kw_only=True, tag="quality", tag_field=
     """A quality that a newer version stored, with the fields that are unknown here: they go along where it is copied.
 
     Attributes:
-        unknown: these fields, at any depth, see `bench.records.unknown`.
+        unknown: these fields, at any depth, see `bench.records.forward_compat`.
     """
 
     unknown: tuple[Field, ...]
@@ -266,7 +266,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, tag="failure", tag_fiel
         cause = error if isinstance(error, ChildError) else error.__cause__
         child = cause if isinstance(cause, ChildError) else None
         how, detail = (child.kind, child.detail) if child else ("error", "")
-        where = raised.place(child) if child else None
+        where = error_location.place(child) if child else None
         return cls(stage=stage, reason=f"{error} ({where})" if where else str(error), how=how, detail=detail)
 
 

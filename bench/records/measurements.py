@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from bench.measure import comparison, noise
 from bench.measure.comparison import Comparison, Fitted, Group, Series
 from bench.measure.stats import Effect
-from bench.records.measured import Measured, program_of
+from bench.records.measured_cell import Measured, program_of
 
 
 class Measurements:

@@ -9,7 +9,7 @@ import msgspec
 
 from bench.api.cell import Cell
 from bench.graphs.operators import ML, NCHWC
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 
 FILE, SOURCE = "file", "source"
 """Where parameters were counted: in the file that the row runs, or in the model that the file was made of."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure.roofline import Peaks
-from bench.records import side_files, unknown
+from bench.records import forward_compat, side_files
 from bench.records.reading import Damage
 from bench.records.store import write_atomically
 
@@ -45,9 +45,9 @@ def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
     """
     known, damage = examined(folder)
     stored, _ = side_files.read(folder / NAME, dict[str, Any], fix="") if damage is None else (None, None)
-    newer = [*unknown.beyond(stored or {}, _fields(known))]
+    newer = [*forward_compat.beyond(stored or {}, _fields(known))]
     known[threads] = known[threads].or_higher(found) if threads in known else found
-    fields = unknown.put_back(_fields(known), newer)
+    fields = forward_compat.put_back(_fields(known), newer)
     write_atomically(folder / NAME, json.dumps(fields, indent=1, sort_keys=True) + "\n")
     return known
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from bench.records.lines import Generation
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 
 ALIKE = 1.25
 """Buffers whose sizes differ by a smaller factor are read as fast as one another."""

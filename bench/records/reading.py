@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 
 from bench.api.printable import printable
-from bench.records import faults, migrations, unknown
+from bench.records import forward_compat, migrations, validation
 from bench.records.lines import SCHEMA, Header, Line, Quality, WiderQuality, any_kind, by_kind
 
 LONGEST_LINE = 2**26
@@ -181,7 +181,7 @@ def _line(text: bytes, schema: int | None) -> Line | Damage | None:
         return Damage(reason=f"it is not UTF-8: {error.reason}")
     except ValueError as error:
         return None if _is_of_unknown_kind(text) else _damage(str(error))
-    if (fault := faults.of(line)) is not None:
+    if (fault := validation.of(line)) is not None:
         return Damage(field=fault.field, reason=fault.reason)
     return whole
 
@@ -209,5 +209,5 @@ def _wider(line: Quality, text: bytes) -> Quality:
     stored = msgspec.json.decode(text)
     if stored == msgspec.json.decode(msgspec.json.encode(line)):  # as most are, and that is quick to see
         return line
-    found = tuple(unknown.beyond(stored, msgspec.to_builtins(line)))
+    found = tuple(forward_compat.beyond(stored, msgspec.to_builtins(line)))
     return WiderQuality(**msgspec.structs.asdict(line), unknown=found) if found else line

@@ -19,7 +19,7 @@ import msgspec
 from bench.api.artifact import Facts
 from bench.measure.machine import State
 from bench.measure.memory import Memory, Phase
-from bench.records import fault, faults
+from bench.records import line_fault, validation
 from bench.records.lines import SCHEMA, Cost, Generation, Placed, ThreadLaunch, any_kind, by_kind
 from bench.records.metric_loss import Lost
 from bench.records.store import write_atomically
@@ -46,7 +46,7 @@ made from the code that reads the files (`make schema`). The version of the sche
   its number, the field and the reason; so is a line longer than 64 MiB. `bench run` leaves it in the file and writes
   new lines below it. A last line that was cut short in the middle of a write is written over.
 - Besides what the schema can say: the cell is a path of seven parts, all launches have the phases
-  {", ".join(f"`{name}`" for name in faults.PHASES)}, times are ISO 8601 before the year {faults.LAST_YEAR + 1},
+  {", ".join(f"`{name}`" for name in validation.PHASES)}, times are ISO 8601 before the year {validation.LAST_YEAR + 1},
   the samples that differ are different samples of the split, and no number is beyond 2 to the power of 63. All headers
   of a folder describe one machine.
 - `current.json` (the key of the latest record by the path of its cell) and `peaks.json` (the peaks by number of
@@ -125,7 +125,7 @@ def _type(field: Mapping[str, Any]) -> str:
         text += f" of {_type(field['additionalProperties'])}"
     if "exclusiveMinimum" in field:
         text += f" above {field['exclusiveMinimum']}"
-    elif field.get("minimum", -fault.LARGEST) > -fault.LARGEST:
+    elif field.get("minimum", -line_fault.LARGEST) > -line_fault.LARGEST:
         text += f" of at least {field['minimum']:g}"
     return text
 
@@ -139,8 +139,8 @@ def _bounded(node: object) -> None:
     if isinstance(node, dict):
         if node.get("type") == "integer":
             if "exclusiveMinimum" not in node:
-                node.setdefault("minimum", -fault.LARGEST)
-            node.setdefault("maximum", fault.LARGEST)
+                node.setdefault("minimum", -line_fault.LARGEST)
+            node.setdefault("maximum", line_fault.LARGEST)
         for value in node.values():
             _bounded(value)
     elif isinstance(node, list):

@@ -29,12 +29,12 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError, StoreError
 from bench.measure import machine
 from bench.measure.launch import Launch
-from bench.records import reading, side_files, unknown
+from bench.records import forward_compat, reading, side_files
 from bench.records.lines import SCHEMA as SCHEMA
 from bench.records.lines import Failure, FeatureLine, Header, Line, Quality, Reset, WiderQuality
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 from bench.records.reading import Damage, Reading
-from bench.records.sending import fit_to_send
+from bench.records.redaction import fit_to_send
 
 CURRENT = "current.json"
 LAUNCH, THREAD_LAUNCH = "launch", "thread_launch"
@@ -287,7 +287,7 @@ def _encoded(line: Line) -> bytes:
     fields = msgspec.to_builtins(line)
     if isinstance(line, WiderQuality):
         del fields["unknown"]
-        fields = unknown.put_back(fields, line.unknown)
+        fields = forward_compat.put_back(fields, line.unknown)
     # Not msgspec's own encoder, which writes null for a number that JSON does not have.
     return (json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n").encode()
 

@@ -14,7 +14,7 @@ from bench.decisions.answer import Answer
 from bench.decisions.standing import KEEP, NONE, WINNER
 from bench.decisions.threads import Scaling
 from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
 from bench.records.ranking import is_timed, short_name
@@ -214,5 +214,5 @@ def _fix(reason: str, sizes: Mapping[str, int], task: str) -> str:
         return "a runtime of your own can register that operator: docs/troubleshooting.md, Custom operators"
     if sizes:
         now = ", ".join(f"{dim}={size}" for dim, size in sizes.items())
-        return f"the sizes were {now}; {given.option(next(iter(sizes)), 'SIZE')} sets another"
+        return f"the sizes were {now}; {size_options.option(next(iter(sizes)), 'SIZE')} sets another"
     return f"bench show '{task}/*' --columns cell,reason lists all reasons"

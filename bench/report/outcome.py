@@ -17,7 +17,7 @@ from bench.decisions.answer import Answer, is_faster
 from bench.decisions.constraints import METRIC
 from bench.decisions.pick import Choice
 from bench.decisions.standing import KEEP, WINNER
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.report import writing
@@ -157,7 +157,7 @@ def _loss(value: float | None, row: Row) -> str:
 def sizes(cell: str) -> str:
     """That the file of a cell takes guessed sizes alone, and how to ask for these."""
     guessed = open_sizes.guessed(Cell.from_path(cell).task)
-    dims = " ".join(given.option(dim, size) for dim, size in guessed.items())
+    dims = " ".join(size_options.option(dim, size) for dim, size in guessed.items())
     return f"its file takes guessed sizes alone, which `bench run --model` with {dims} asks for"
 
 

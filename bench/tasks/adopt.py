@@ -16,16 +16,16 @@ from typing import Any
 from bench.api import Task, cache, files, loading
 from bench.api.errors import ChildError, InputError, PluginError
 from bench.api.names import TaskName
-from bench.graphs.shapes import given
-from bench.graphs.shapes.chosen import Chosen
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes import size_options
+from bench.graphs.shapes.size_choice import Chosen
+from bench.graphs.shapes.stated_sizes import stated
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, formats, names
 from bench.tasks.hub import places
 from bench.tasks.hub.reference import Reference
-from bench.tasks.wanted import Wanted
+from bench.tasks.metric_options import Wanted
 
 SCHEMA = 5  # raise it when the same file would become another task
 LONGEST_NAME = 60
@@ -111,8 +111,8 @@ def adopt(
     Raises:
         InputError: there is no model at the path, or it cannot be measured; the message says why.
     """
-    given.dims_from(options.dims)
-    given.shapes_from(options.shapes)
+    size_options.dims_from(options.dims)
+    size_options.shapes_from(options.shapes)
     Wanted.of(options.metric, options.output)
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():

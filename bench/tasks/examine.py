@@ -15,14 +15,14 @@ from bench.api import Arrays, TensorSpec, cache, ragged
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.failures import explained
+from bench.tasks.metric_options import Wanted
 from bench.tasks.options import Asked, Found
 from bench.tasks.targets import judge_of
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
-from bench.tasks.wanted import Wanted
 
 NUM_OBSERVED, OBSERVED_S, OBSERVED_BYTES = 64, 5.0, 256 << 20
 """Most samples, seconds and bytes for running a model to learn how its outputs are compared with targets."""
@@ -84,7 +84,7 @@ def examine(
     _check_installed(kind)
     with explained(f"the data set {data} cannot be read"):
         arrays, targets = dataset.read(place) if place else (None, None)
-    sizes: dict[str, Any] = {"dims": given.dims_from(dims), "shapes": given.shapes_from(shapes)}
+    sizes: dict[str, Any] = {"dims": size_options.dims_from(dims), "shapes": size_options.shapes_from(shapes)}
     asked = Asked(**sizes, trust=trust, arrays=arrays, crashed=tuple(crashed), try_s=try_s)
     with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
         found: Found = kind.examine(source, target, asked)

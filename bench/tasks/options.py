@@ -12,9 +12,9 @@ from bench.api import Arrays, TensorSpec
 from bench.graphs.deferred import np
 from bench.graphs.file import training
 from bench.graphs.file.training import Unsettled
-from bench.graphs.shapes.chosen import Chosen
-from bench.graphs.shapes.given import GivenShape
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.size_choice import Chosen
+from bench.graphs.shapes.size_options import GivenShape
+from bench.graphs.shapes.stated_sizes import stated
 from bench.tasks.user_task import OwnTask
 
 

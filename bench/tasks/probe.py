@@ -11,9 +11,9 @@ from bench.api.arrays import dtype_name, repeated
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.graphs.file.foreign import is_of_samples
-from bench.graphs.shapes.chosen import Chosen, choose
 from bench.graphs.shapes.constraints import value_of
-from bench.graphs.shapes.stated import Stated, stated
+from bench.graphs.shapes.size_choice import Chosen, choose
+from bench.graphs.shapes.stated_sizes import Stated, stated
 from bench.tasks.options import Interface
 
 Run = Callable[[Arrays], Arrays]

@@ -11,8 +11,8 @@ from bench.api import Arrays, TensorSpec, ragged
 from bench.api.errors import InputError
 from bench.graphs.deferred import np
 from bench.tasks import dataset, metrics
+from bench.tasks.metric_options import ACCURACY, ANY, RMSE, Wanted
 from bench.tasks.rules import Observed, Rule, agree, one_hot_axes, rules_of
-from bench.tasks.wanted import ACCURACY, ANY, RMSE, Wanted
 
 PADDING = -100
 """The label that PyTorch's cross entropy ignores by default: no model's class, whatever the output is."""

@@ -13,7 +13,7 @@ import pytest
 
 from bench.cli import main
 from bench.records import assemble
-from bench.report import part
+from bench.report import excerpt
 from bench.report.page import page as page_module
 from support import page_records as made
 
@@ -293,7 +293,7 @@ def test_a_machine_of_proposals_alone_is_left_out(
 def test_a_page_of_very_many_cells_shows_a_part_and_says_so(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(part, "MOST", 2)
+    monkeypatch.setattr(excerpt, "MOST", 2)
 
     assert run(monkeypatch, "report", "--results", str(results), *options) == 0
 
@@ -304,7 +304,7 @@ def test_a_page_of_very_many_cells_shows_a_part_and_says_so(
 
 
 def test_a_part_among_several_machines(several: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part, "MOST", 4)
+    monkeypatch.setattr(excerpt, "MOST", 4)
 
     assert run(monkeypatch, "report", "--results", str(several)) == 0
 
@@ -343,7 +343,7 @@ def test_the_work_for_a_page_does_not_grow_with_the_cells_that_it_leaves_out(
 
         monkeypatch.setattr(module, name, counting)
 
-    monkeypatch.setattr(part, "MOST", 150)
+    monkeypatch.setattr(excerpt, "MOST", 150)
     count(page_module, "details")
     count(assemble, "higher_is_better")
 
@@ -357,7 +357,7 @@ def test_the_work_for_a_page_does_not_grow_with_the_cells_that_it_leaves_out(
 def test_figures_of_very_many_cells_show_a_part_and_say_so(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(part, "MOST_DRAWN", 2)
+    monkeypatch.setattr(excerpt, "MOST_DRAWN", 2)
 
     assert run(monkeypatch, "plot", "--results", str(results)) == 0
 

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.api.loss_units import AllowedLoss
-from bench.decisions import everywhere
-from bench.decisions.everywhere import Everywhere
+from bench.decisions import across_machines
+from bench.decisions.across_machines import Everywhere
 from bench.decisions.pick import Constraints
 from bench.measure.comparison import CELL
 from bench.records import folder
 from bench.records.folder import Results
 from bench.records.store import Record, Store
-from bench.report import everywhere as report
+from bench.report import across_machines as report
 from bench.report.page.page import Shown, page
 from support import records as made
 
@@ -56,8 +56,8 @@ def results(cells: Mapping[str, float], *, noise: float = 0.0, seed: int = 0, sp
 
 
 def choose(stored: Mapping[str, Results], **constraints: Any) -> Everywhere:
-    rows = everywhere.of_one_request({name: one.rows for name, one in stored.items()})
-    return everywhere.choose(stored, rows, Constraints(**constraints))
+    rows = across_machines.of_one_request({name: one.rows for name, one in stored.items()})
+    return across_machines.choose(stored, rows, Constraints(**constraints))
 
 
 def test_the_largest_regret_is_the_smallest_and_machines_are_not_mixed() -> None:
@@ -154,13 +154,13 @@ def test_one_machine_alone_and_requests_that_machines_do_not_share() -> None:
     with pytest.raises(InputError, match="results of one kind of machine alone: server"):
         choose({"server": one})
     with pytest.raises(InputError, match="no request was measured on all machines"):
-        everywhere.of_one_request({"server": one.rows, "laptop": one.rows}, batch=8)
+        across_machines.of_one_request({"server": one.rows, "laptop": one.rows}, batch=8)
     rows = {
         name: [row for row in one.rows if row.variant in variants]
         for name, variants in (("server", ("raw", "quick")), ("laptop", ("even", "slow")))
     }
     with pytest.raises(InputError, match="no cell qualifies on all machines; on each alone: server 2, laptop 2"):
-        everywhere.choose({"server": one, "laptop": one}, rows, Constraints())
+        across_machines.choose({"server": one, "laptop": one}, rows, Constraints())
 
 
 def test_the_text_names_each_machine_and_the_pick() -> None:
@@ -180,7 +180,7 @@ def test_a_page_of_two_machines_shows_each_and_the_deployment_for_both() -> None
     stored = {name: results(factors) for name, factors in FACTORS.items()}
     shown = [Shown(name=name, records=one.records, rows=one.rows) for name, one in stored.items()]
     rows = {name: one.rows for name, one in stored.items()}
-    html = page(shown, margin=0.02, everywhere=everywhere.of_all_requests(stored, rows))
+    html = page(shown, margin=0.02, everywhere=across_machines.of_all_requests(stored, rows))
 
     assert 'href="#on-server-place">server</a><a href="#on-laptop-place">laptop</a>' in html.replace("\n", "")
     assert 'id="on-server-task-toy"' in html
@@ -189,7 +189,7 @@ def test_a_page_of_two_machines_shows_each_and_the_deployment_for_both() -> None
     assert sorted(numbers) == list(range(10)), "cells of all machines are numbered through"
     assert "On which machine which deployment" in html
     assert "1.200 <small>[" in html
-    alone = page(shown[:1], margin=0.02, everywhere=everywhere.of_all_requests(stored, {"server": rows["server"]}))
+    alone = page(shown[:1], margin=0.02, everywhere=across_machines.of_all_requests(stored, {"server": rows["server"]}))
     assert "On which machine" not in alone
     assert 'id="task-toy"' in alone
 

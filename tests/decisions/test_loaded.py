@@ -9,7 +9,7 @@ import pytest
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.decisions import deployment, loaded
+from bench.decisions import deployment, saved_deployment
 from bench.plugins import catalog
 
 
@@ -24,4 +24,4 @@ def test_a_deployment_is_not_opened_on_a_provider_that_is_not_there(
     recipe.artifact.write_text('{"rounds": 1, "scale": 2.0}')
     monkeypatch.setattr(deployment, "read", lambda folder: recipe)
     with pytest.raises(InputError, match="null has no provider 'gpu' here"):
-        loaded.load(tmp_path)
+        saved_deployment.load(tmp_path)

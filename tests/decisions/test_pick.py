@@ -18,7 +18,7 @@ from bench.cli import main
 from bench.decisions import pick
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import Constraints
-from bench.decisions.further import MOST_LAUNCHES
+from bench.decisions.deciding_launches import MOST_LAUNCHES
 from bench.decisions.pick import Choice
 from bench.measure.comparison import CELL
 from bench.measure.memory import Memory

@@ -8,8 +8,8 @@ import pytest
 
 from bench.api.errors import InputError
 from bench.graphs.shapes import tensors
-from bench.graphs.shapes.chosen import Chosen, choose
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.size_choice import Chosen, choose
+from bench.graphs.shapes.stated_sizes import stated
 
 CACHED = ("past", "new", "past + new")
 HALVES = ("2*n", "n/2", "ceil(n/4)")

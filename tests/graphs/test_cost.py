@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.costs import macs
 from bench.graphs.costs.nodes import NodeCost, node_costs
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.file.lazy import Stored
 from bench.graphs.operators import OPENVINO
 from bench.graphs.shapes import inference, rules
@@ -36,7 +36,7 @@ def model_of(
 
 
 def costs(model: onnx.ModelProto) -> list[NodeCost]:
-    stored = Stored(model=settled.settle(model), path=None)
+    stored = Stored(model=normalized.settle(model), path=None)
     bound, _ = shapes.bind_inputs(stored.model)
     inferred = inference.infer(stored, bound)
     params = parameters.learned(step.node for step in all_steps(inferred.steps))

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import ArtifactError
 from bench.graphs.file.digest import canonical_digest, operator_counts
-from bench.graphs.weights.counted import of_onnx
+from bench.graphs.weights.parameter_counts import of_onnx
 
 Change = Callable[[onnx.ModelProto], None]
 

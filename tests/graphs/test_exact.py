@@ -8,9 +8,9 @@ import random
 import pytest
 
 from bench.graphs.shapes import exact
-from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.constraints import Requirement, Requirements
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.size_choice import Chosen
+from bench.graphs.shapes.stated_sizes import stated
 
 MOST = 6
 NUM_TRIED = 100

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.costs.profile import profile
 from bench.graphs.file.lazy import read
-from bench.graphs.weights.counted import of_onnx
+from bench.graphs.weights.parameter_counts import of_onnx
 from bench.graphs.weights.report import weight_report
 
 INT8, INT32 = np.int8, np.int32

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from bench.api.loading import load_module
 from bench.graphs.costs.profile import Profile, profile
-from bench.graphs.weights.counted import of_onnx
+from bench.graphs.weights.parameter_counts import of_onnx
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 GRAPHS = Path(__file__).parents[2] / "benchmarks" / "transformer_graphs.py"

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api.errors import InputError
 from bench.graphs import requests
 from bench.graphs.file.digest import inferred
+from bench.graphs.file.normalized import settle
 from bench.graphs.file.refusals import told
-from bench.graphs.file.settled import settle
 from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.wiring import constant_of
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.graphs.weights import counted
+from bench.graphs.weights import parameter_counts
 from bench.graphs.weights.repeats import LONGEST_NAME, Weight, told
 
 TABLE = np.random.default_rng(0).standard_normal((64, 32)).astype(np.float32)
@@ -119,10 +119,10 @@ def test_an_onnx_file_whose_head_is_the_transposed_table(tmp_path: Path) -> None
         nodes, "tied", [ids], [y], [numpy_helper.from_array(array, name) for name, array in stored.items()]
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "tied.onnx")
-    whole = counted.of_onnx(tmp_path / "tied.onnx")
+    whole = parameter_counts.of_onnx(tmp_path / "tied.onnx")
     assert (whole.num_params, whole.repeated) == (2 * 2048, "2,048 are stored again: table as head")
     outside = {"save_as_external_data": True, "size_threshold": 0, "location": "tied.data"}
     onnx.save(onnx.load(tmp_path / "tied.onnx"), tmp_path / "outside.onnx", **outside)
-    assert counted.of_onnx(tmp_path / "outside.onnx") == whole
+    assert parameter_counts.of_onnx(tmp_path / "outside.onnx") == whole
     (tmp_path / "tied.data").unlink()
-    assert counted.of_onnx(tmp_path / "outside.onnx").num_params == 2 * 2048
+    assert parameter_counts.of_onnx(tmp_path / "outside.onnx").num_params == 2 * 2048

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from bench.graphs.file.restated import restate
+from bench.graphs.file.stated_outputs import restate
 from support import variant_graphs as graphs
 
 

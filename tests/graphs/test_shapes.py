@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import engine, inference
 from bench.graphs.shapes import tensors as shapes
@@ -81,7 +81,7 @@ def test_shapes_dtypes_and_small_values_are_those_of_onnx_tests(cases: list[Any]
     num_checked = 0
     for case in cases:
         model, inputs = known_inputs(case, largest=64, axes=9)
-        stored = Stored(model=settled.settle(model), path=None)
+        stored = Stored(model=normalized.settle(model), path=None)
         inferred = inference.infer(stored, {name: array.shape for name, array in inputs.items()})
         types = {value.name: value.type.tensor_type.elem_type for value in case.model.graph.output}
         for name, made in outputs_of(case):
@@ -105,7 +105,7 @@ def test_expressions_give_the_shapes_of_onnx_tests(cases: list[Any]) -> None:
         model, inputs = known_inputs(case, largest=64, axes=1)
         sizes = {f"{name}_{axis}": size for name, array in inputs.items() for axis, size in enumerate(array.shape)}
         symbols = {name: [symbol(f"{name}_{axis}") for axis in range(array.ndim)] for name, array in inputs.items()}
-        inferred = inference.infer(Stored(model=settled.settle(model), path=None), symbols)
+        inferred = inference.infer(Stored(model=normalized.settle(model), path=None), symbols)
         for name, made in outputs_of(case):
             shape = inferred.values[name].shape
             if shape is None or any(engine.unknowns(size) for size in shape):
@@ -223,7 +223,7 @@ def test_an_unknown_condition_chooses_no_fraction() -> None:
         helper.make_node("Where", ["condition", "half", "quarter"], ["y"]),
     ]
     stored = {"three": np.array([3]), "half": np.float32([0.5]), "quarter": np.float32([0.25])}
-    model = settled.settle(graph_model(nodes, {"x": ["N"]}, "y", **stored))
+    model = normalized.settle(graph_model(nodes, {"x": ["N"]}, "y", **stored))
     inferred = inference.infer(Stored(model=model, path=None), {"x": [symbol("N")]})
 
     assert inferred.values["y"].shape == (1,)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.graphs.shapes.chosen import choose
 from bench.graphs.shapes.constraints import value_of
 from bench.graphs.shapes.dims import symbol
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.size_choice import choose
+from bench.graphs.shapes.stated_sizes import stated
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from bench.api.errors import ArtifactError, ChildError
 from bench.measure import process
-from bench.measure.at_once import at_once
+from bench.measure.parallel import at_once
 from bench.measure.process import Child
 
 

@@ -25,7 +25,7 @@ import pytest
 from bench.api.errors import ChildError
 from bench.measure.process import Child, ask_once, thread_environment
 from bench.measure.session import Worker
-from bench.records import raised
+from bench.records import error_location
 
 MIB = 2**20
 OPERATIONS = '''
@@ -230,7 +230,7 @@ def test_hang_is_ended_at_its_time_limit(child: Child, operation: str) -> None:
     assert state(child.pid) is None
     if operation == "hang":
         assert "still here" in error.detail
-    place = raised.place(error)
+    place = error_location.place(error)
     assert place is not None
     assert re.fullmatch(rf"in {operation}: operations_that_fail\.py, line \d+", place)
 

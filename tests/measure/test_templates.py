@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from bench.api.errors import ChildError
-from bench.measure import apart, templates
+from bench.measure import namespaces, templates
 from bench.measure.process import Child, thread_environment
 from bench.measure.templates import Forked
 
@@ -202,7 +202,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def template_of(child: Child) -> templates.Template:
     process: Any = child._process
     if not isinstance(process, Forked):
-        assert not apart.can_be_apart(), "it was started, though this system gives workers namespaces of their own"
+        assert not namespaces.can_be_apart(), "it was started, though this system gives workers namespaces of their own"
         pytest.skip("this system gives workers no namespaces of their own")
     return process._template
 

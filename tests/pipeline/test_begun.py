@@ -12,7 +12,7 @@ from bench.api import cache
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.pipeline import begun
+from bench.pipeline import first_outputs
 from bench.pipeline.flow import Prepared
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
@@ -39,26 +39,26 @@ def outputs(folder: Path, num: int = 64) -> Path:
 
 def test_outputs_of_a_part_are_kept_for_its_cell_and_its_number_of_samples(tmp_path: Path) -> None:
     value = cell(tmp_path)
-    begun.keep(value, PART, JUDGES, outputs(tmp_path))
-    found = begun.of(value, PART, JUDGES)
+    first_outputs.keep(value, PART, JUDGES, outputs(tmp_path))
+    found = first_outputs.of(value, PART, JUDGES)
     assert found is not None
     assert load_arrays(found)["y"].tolist() == [*range(64)]
-    assert begun.of(cell(tmp_path, "other"), PART, JUDGES) is None
-    assert begun.of(value, PART, ("code", "another reference")) is None
+    assert first_outputs.of(cell(tmp_path, "other"), PART, JUDGES) is None
+    assert first_outputs.of(value, PART, ("code", "another reference")) is None
 
 
 def test_outputs_of_a_whole_split_and_large_outputs_are_not_kept(tmp_path: Path) -> None:
-    begun.keep(cell(tmp_path), Quality(fidelity="exact"), JUDGES, outputs(tmp_path))
-    assert begun.of(cell(tmp_path), Quality(fidelity="exact"), JUDGES) is None
-    begun.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path, begun.MOST_BYTES // 4))
-    assert begun.of(cell(tmp_path), PART, JUDGES) is None
+    first_outputs.keep(cell(tmp_path), Quality(fidelity="exact"), JUDGES, outputs(tmp_path))
+    assert first_outputs.of(cell(tmp_path), Quality(fidelity="exact"), JUDGES) is None
+    first_outputs.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path, first_outputs.MOST_BYTES // 4))
+    assert first_outputs.of(cell(tmp_path), PART, JUDGES) is None
 
 
 def test_a_changed_file_is_not_used(tmp_path: Path) -> None:
-    begun.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path))
+    first_outputs.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path))
     (file,) = cache.folder().glob("*/outputs.npz")
     file.write_bytes(file.read_bytes()[:-1])
-    assert begun.of(cell(tmp_path), PART, JUDGES) is None
+    assert first_outputs.of(cell(tmp_path), PART, JUDGES) is None
 
 
 def test_a_full_disk_keeps_nothing_and_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,5 +66,5 @@ def test_a_full_disk_keeps_nothing_and_ends_nothing(tmp_path: Path, monkeypatch:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("shutil.copyfile", full)
-    begun.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path))
-    assert begun.of(cell(tmp_path), PART, JUDGES) is None
+    first_outputs.keep(cell(tmp_path), PART, JUDGES, outputs(tmp_path))
+    assert first_outputs.of(cell(tmp_path), PART, JUDGES) is None

@@ -8,8 +8,8 @@ import pytest
 
 from bench.api import loading
 from bench.measure.comparison import CELL
-from bench.pipeline import expected
-from bench.pipeline.expected import Expected
+from bench.pipeline import expectations
+from bench.pipeline.expectations import Expected
 from bench.records.store import Record, Store
 from support import records as made
 
@@ -37,7 +37,7 @@ def launched(path: str, *medians_ns: int) -> Record:
 
 
 def test_own_launches_count_before_published_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = tmp_path / expected.PUBLISHED
+    table = tmp_path / expectations.PUBLISHED
     table.parent.mkdir(parents=True)
     table.write_text(f"cell,ratio\n{FAST},0.9\n{NEW},1.5\n{BASELINE},\n{BROKEN},0.7\n")
     monkeypatch.setattr(loading, "checkout", lambda: tmp_path)
@@ -50,7 +50,7 @@ def test_a_cell_of_a_task_that_is_not_published_is_expected_to_be_as_that_of_oth
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The median of three tasks; where the cell itself is published, its own ratio counts."""
-    table = tmp_path / expected.PUBLISHED
+    table = tmp_path / expectations.PUBLISHED
     table.parent.mkdir(parents=True)
     rest = "torch/native/fast/pytorch/cpu/b1t1"
     table.write_text(f"cell,ratio\na/{rest},0.5\nb/{rest},0.7\nc/{rest},0.6\n")
@@ -70,13 +70,13 @@ def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, monkeypatch:
 
 def test_a_cell_that_runs_the_graph_of_another_is_expected_to_be_as_fast(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(f"cell,ratio,same_as\n{NEW},,{FAST}\n{FAST},0.5,\n{BROKEN},,gone\n")
-    assert expected.published(tmp_path / "table.csv") == {FAST: 0.5, NEW: 0.5}
+    assert expectations.published(tmp_path / "table.csv") == {FAST: 0.5, NEW: 0.5}
 
 
 @pytest.mark.parametrize("text", ["", "cell\nx\n", "cell,ratio\nx,fast\n", "cell,ratio\nx,nan\n", "\x00,\x00\n\x00"])
 def test_table_that_cannot_be_read_tells_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "table.csv").write_text(text)
-    assert expected.published(tmp_path / "table.csv") == {}
+    assert expectations.published(tmp_path / "table.csv") == {}
 
 
 def test_installed_package_has_no_published_results(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +87,6 @@ def test_installed_package_has_no_published_results(monkeypatch: pytest.MonkeyPa
 def test_published_table_is_read() -> None:
     checkout = loading.checkout()
     assert checkout is not None
-    found = expected.published(checkout / expected.PUBLISHED)
+    found = expectations.published(checkout / expectations.PUBLISHED)
     assert len(found) > 100
     assert found["crnn/torch/native/raw/pytorch/cpu/b1t1"] == 1.0

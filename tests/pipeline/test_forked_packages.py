@@ -8,7 +8,7 @@ import pytest
 
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
-from bench.measure import apart
+from bench.measure import namespaces
 from bench.measure.process import Child, thread_environment
 from bench.measure.session import Worker
 from bench.measure.templates import Forked
@@ -19,7 +19,9 @@ QUICK = ("runtimes/onnxruntime", "runtimes/openvino")
 STARTED: frozenset[str] = frozenset()
 """Packages that start threads or keep descriptors open when they are imported, so that each worker imports them."""
 
-pytestmark = pytest.mark.skipif(not apart.can_be_apart(), reason="this system gives workers no namespaces of their own")
+pytestmark = pytest.mark.skipif(
+    not namespaces.can_be_apart(), reason="this system gives workers no namespaces of their own"
+)
 
 
 def plugins_by_modules() -> dict[tuple[str, ...], str]:

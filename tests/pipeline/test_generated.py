@@ -12,9 +12,9 @@ from bench.api import Arrays, Samples, Task
 from bench.api.errors import GenerationError, InputError
 from bench.api.generation import Emit, Told
 from bench.api.loading import load_module
-from bench.decisions.loaded import Loaded
+from bench.decisions.saved_deployment import Loaded
 from bench.measure import generation
-from bench.pipeline import generated, judging, sweeps
+from bench.pipeline import generation_quality, judging, sweeps
 from bench.plugins import generating
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.lines import Quality
@@ -35,7 +35,7 @@ def answers(engine: str = "cpu", *, margins: bool = True) -> tuple[Task, Samples
     made = task()
     samples = made.samples("test")
     assert made.request is not None
-    call = generated.Answering(ENGINES[engine](made.request), with_margins=margins)
+    call = generation_quality.Answering(ENGINES[engine](made.request), with_margins=margins)
     outputs = [call({name: array[row] for name, array in samples.inputs.items()}) for row in range(samples.num_samples)]
     names = [spec.name for spec in made.outputs]
     return made, samples, {name: np.stack(each) for name, each in zip(names, zip(*outputs, strict=True), strict=True)}
@@ -48,10 +48,10 @@ def judged(changed: Arrays, precision: str = "float32") -> Quality:
 
 def test_log_softmax_forgets_shifts() -> None:
     logits = np.array([[1.0, 2.0, 3.0], [1000.0, 1000.0, 1000.0]], np.float32)
-    found = generated.log_softmax(logits)
+    found = generation_quality.log_softmax(logits)
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(found[1], -np.log(3), rtol=1e-6)
-    np.testing.assert_allclose(generated.log_softmax(logits[:1] + 7), found[:1], atol=1e-6)
+    np.testing.assert_allclose(generation_quality.log_softmax(logits[:1] + 7), found[:1], atol=1e-6)
 
 
 def test_the_reference_is_exact_and_its_texts_are_the_likeliest() -> None:
@@ -120,8 +120,8 @@ def test_a_difference_counts_where_margins_are_not_known() -> None:
     """As of two cells that are compared, of which the one that counts as right hides its logits."""
     _, _, right = answers()
     unknown = {**right, MARGINS: np.full_like(right[MARGINS], np.nan)}
-    assert generated.agreement(right, unknown, 1.0).told is None
-    found = generated.agreement(hidden(right, 100), unknown, 1.0)
+    assert generation_quality.agreement(right, unknown, 1.0).told is None
+    found = generation_quality.agreement(hidden(right, 100), unknown, 1.0)
     assert found.share == 100 / 256
     assert found.told is not None
     assert found.told.startswith("token 101 of 256 of answer 1 is ")
@@ -153,12 +153,12 @@ def test_agreement_counts_tokens_up_to_the_first_difference() -> None:
     right = {TOKENS: np.zeros((2, 10), np.int64), MARGINS: np.full((2, 10), 3.0)}
     own = {TOKENS: np.zeros((2, 10), np.int64)}
     own[TOKENS][0, 4] = 1
-    found = generated.agreement(own, right, 1.0)
+    found = generation_quality.agreement(own, right, 1.0)
     assert found.share == 14 / 20
     assert found.told == "token 5 of 10 of answer 1 is 1, where the reference's is 0 by 3 nats"
-    ended = generated.agreement(own, right, 1.0, end_id=0)
+    ended = generation_quality.agreement(own, right, 1.0, end_id=0)
     assert (ended.share, ended.told) == (None, None)  # the reference ends its texts at once
-    tied = generated.agreement(own, right, 3.0)
+    tied = generation_quality.agreement(own, right, 3.0)
     assert (tied.share, tied.told) == (1.0, None)  # 14 of the 14 tokens that can be compared
 
 
@@ -174,13 +174,13 @@ def test_agreement_counts_tokens_up_to_the_first_difference() -> None:
     ],
 )
 def test_tolerance(precision: str | None, error: float | None, tolerance: float) -> None:
-    assert generated.tolerance_of(precision, error, 20.0) == pytest.approx(tolerance)
+    assert generation_quality.tolerance_of(precision, error, 20.0) == pytest.approx(tolerance)
 
 
 def test_errors_of_ids_that_nobody_chooses_do_not_count() -> None:
     right = np.log(np.array([[[0.5, 0.4, 0.06, 0.04]]], np.float32))
     own = right + np.array([[[0.01, -0.02, 3.0, -5.0]]], np.float32)
-    assert generated._error_of_likeliest(own, right) == pytest.approx(0.02, rel=1e-4)
+    assert generation_quality._error_of_likeliest(own, right) == pytest.approx(0.02, rel=1e-4)
 
 
 def hidden(right: Arrays, num_right: int) -> dict[str, np.ndarray]:
@@ -201,10 +201,10 @@ def test_hidden_logits_are_judged_by_tokens(num_right: int, fidelity: str) -> No
 
 
 def test_texts_beyond_the_first_are_scored_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generated, "NUM_ANSWERED", 3)
+    monkeypatch.setattr(generation_quality, "NUM_ANSWERED", 3)
     made, samples, few = answers()
     assert (few[TOKENS][:3] >= 0).all()
-    assert (few[TOKENS][3] == generated.NOT_ASKED).all()
+    assert (few[TOKENS][3] == generation_quality.NOT_ASKED).all()
     monkeypatch.undo()
     _, _, right = answers()
     found = judging.judge(made, samples, few, right, precision="float32")
@@ -290,7 +290,7 @@ def test_a_loaded_decoder_answers_every_request_alike() -> None:
     loaded = Loaded(ENGINES["cpu"](made.request), made)
     feeds = {"input_ids": made.samples("test").inputs["input_ids"][0]}
     prompt = {"input_ids": feeds["input_ids"][:, :70]}
-    found = [loaded(prompt) for _ in range(generated.NUM_ANSWERED + 2)]
+    found = [loaded(prompt) for _ in range(generation_quality.NUM_ANSWERED + 2)]
     assert {name: array.shape for name, array in found[0].items()} == {"tokens": (4,)}
     assert all((each["tokens"] == found[0]["tokens"]).all() for each in found)
     assert (found[0]["tokens"] >= 0).all()
@@ -360,6 +360,6 @@ def test_an_engine_cannot_tell_logits_it_does_not_have() -> None:
 
     made = task()
     feeds = {name: array[0] for name, array in made.samples("test").inputs.items()}
-    logprobs, ids, _ = generated.Answering(Silent(made.request))(feeds)
+    logprobs, ids, _ = generation_quality.Answering(Silent(made.request))(feeds)
     assert np.isnan(logprobs).all()
     assert len(ids) == 256

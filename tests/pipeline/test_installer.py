@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import ArtifactError
-from bench.measure import kept
-from bench.pipeline import asked, installer
+from bench.measure import supervised_program
+from bench.pipeline import environment_request, installer
 
 
 def test_an_installer_ends_with_the_command_and_takes_no_code_of_the_working_folder(
@@ -21,11 +21,11 @@ def test_an_installer_ends_with_the_command_and_takes_no_code_of_the_working_fol
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pip.py").write_text("raise SystemExit('code of the working folder')")
-    assert "code of the working folder" not in kept.run([*installer.PIP, "--version"], limit_s=60).stderr
+    assert "code of the working folder" not in supervised_program.run([*installer.PIP, "--version"], limit_s=60).stderr
     marker = tmp_path / "pid"
     slow = f"import os, time; open({str(marker)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(subprocess.TimeoutExpired):
-        kept.run([sys.executable, "-I", "-S", "-c", slow], limit_s=1.5)
+        supervised_program.run([sys.executable, "-I", "-S", "-c", slow], limit_s=1.5)
     assert not Path("/proc", marker.read_text()).exists()
 
 
@@ -95,7 +95,7 @@ def test_uv_asks_no_index_where_pip_may_not(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(installer, "_uv", lambda: "uv")
     monkeypatch.setattr(installer, "_settings", lambda: {installer.NO_INDEX: "1"})
-    monkeypatch.setattr(kept, "run", run)
+    monkeypatch.setattr(supervised_program, "run", run)
     with pytest.raises(OSError, match=r"pylock\.toml"):  # nothing was written
         installer.resolved(["demo==1"], [], "python")
     assert commands[0][-1] == "--no-index"
@@ -134,7 +134,7 @@ def test_packages_are_resolved_and_installed(tmp_path: Path, monkeypatch: pytest
         installer, "_settings", lambda: {installer.NO_INDEX: "1", "UV_FIND_LINKS": str(tmp_path), "UV_OFFLINE": "1"}
     )
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    wanted = [*asked.packages(str(demo)).requirements.values()]
+    wanted = [*environment_request.packages(str(demo)).requirements.values()]
     lock = installer.resolved(wanted, ["helper==1.0"], sys.executable)
     assert {one["name"]: one["version"] for one in tomllib.loads(lock)["packages"]} == {"demo": "1.0", "helper": "1.0"}
     assert hashlib.sha256(demo.read_bytes()).hexdigest() in lock

@@ -18,7 +18,7 @@ from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.api.names import PluginName
 from bench.pipeline import code_digests, operations, provenance, rounding
-from bench.plugins import catalog, resized, tuning
+from bench.plugins import catalog, other_sizes, tuning
 
 FILES = {
     "plugin.py": """
@@ -274,7 +274,7 @@ def test_tasks_that_are_made_in_other_ways_have_other_digests() -> None:
     whole = catalog.task("super_resolution")
     sized = {"height": 32, "width": 32}
     tasks = [whole, tuning.tuning(whole), tuning.confirming(whole)]
-    tasks += [resized.resized(task, sized) for task in tasks] + [resized.resized(whole, {**sized, "width": 48})]
+    tasks += [other_sizes.resized(task, sized) for task in tasks] + [other_sizes.resized(whole, {**sized, "width": 48})]
     assert len({provenance.task_digest(task) for task in tasks}) == len(tasks)
 
 

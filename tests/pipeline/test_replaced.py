@@ -12,7 +12,7 @@ from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.pipeline import replaced, sweeps
+from bench.pipeline import replacements, sweeps
 from bench.pipeline.flow import Prepared
 from bench.pipeline.place import Begun
 from bench.pipeline.sweep import Options, Sweep
@@ -67,7 +67,7 @@ class Ran:
     def __init__(self, place: Place, sweep: Sweep, store: Store) -> None:
         self.prepared = place.prepared
         self.replaced = {cell.path: other.path for cell, other in sweep.exports.replaced.items()}
-        self.told = replaced.told(sweep.exports.replaced)
+        self.told = replacements.told(sweep.exports.replaced)
         records = list(store.read_all().values())
         self.failed = {record.cell.path: record.failure.reason for record in records if record.failure is not None}
         self.timed = {record.cell.path for record in records if record.launches}

@@ -10,7 +10,7 @@ import pytest
 
 from bench.api import Runtime, Session
 from bench.api.errors import PluginError
-from bench.pipeline import operations, returned
+from bench.pipeline import operations, output_checks
 
 ARRAY = np.ones((1, 2), np.float32)
 FORM = "give a list of NumPy arrays, one for each output"
@@ -61,7 +61,7 @@ def test_arrays_are_handed_on_as_they_are(outputs: Any) -> None:
 def test_what_is_no_session_is_refused() -> None:
     runtime = Opening(name="mine", path=Path("mine.py"))
     with pytest.raises(PluginError) as raised:
-        returned.opened(runtime, Path("none"), task=None)
+        output_checks.opened(runtime, Path("none"), task=None)
     said = "open() returned None; give an instance of a subclass of bench.api.Session"
     assert str(raised.value) == f"test_returned.py: {said}"
-    assert isinstance(returned.opened(runtime, Path("some"), task=None), Returning)
+    assert isinstance(output_checks.opened(runtime, Path("some"), task=None), Returning)

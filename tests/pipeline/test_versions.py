@@ -19,8 +19,8 @@ from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
 from bench.measure.limits import Limits
-from bench.pipeline import asked, environments, installer, prepare, provenance, sweeps, versions
-from bench.pipeline.installed import Installed
+from bench.pipeline import environment_request, environments, installer, prepare, provenance, sweeps, versions
+from bench.pipeline.installed_packages import Installed
 from bench.plugins import catalog
 from bench.records import folder
 from support.features import needs
@@ -78,7 +78,7 @@ def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
     ],
 )
 def test_packages_and_their_labels(text: str, requirements: list[str], label: str) -> None:
-    found = asked.packages(text)
+    found = environment_request.packages(text)
     assert list(found.requirements.values()) == requirements
     assert found.label([*found.versions][:1]) == label
     assert Cell.from_path(f"toy/null/native/raw/null@{label}/cpu/b1t1").runtime.label == label
@@ -103,7 +103,7 @@ def test_packages_and_their_labels(text: str, requirements: list[str], label: st
 )
 def test_what_is_no_package_is_refused_in_a_sentence(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
-        asked.packages(text)
+        environment_request.packages(text)
     assert "\n" not in str(caught.value)
 
 
@@ -112,7 +112,7 @@ def test_builds_of_one_version_differ_in_their_label(tmp_path: Path) -> None:
     for content in (b"one", b"two"):
         wheel = tmp_path / "demo-1.0-py3-none-any.whl"
         wheel.write_bytes(content)
-        labels.append(asked.packages(str(wheel)).label(["demo"]))
+        labels.append(environment_request.packages(str(wheel)).label(["demo"]))
     assert labels[0] != labels[1]
     assert all(label.startswith("1.0-") for label in labels)
 
@@ -135,10 +135,10 @@ def test_the_runtime_is_other_where_it_has_the_package_and_else_the_tool(plugin_
         "onnxruntime==1.22.0": "toy/null/native/onnxsim/onnxruntime@1.22.0/cpu/b1t1",
         "onnxsim==0.4.36": "toy/null/native/onnxsim@0.4.36/onnxruntime/cpu/b1t1",
     }
-    found = versions.cells_with([plain], [asked.packages(text) for text in of])
+    found = versions.cells_with([plain], [environment_request.packages(text) for text in of])
     assert [cell.path for cell in found] == list(of.values())
     with pytest.raises(InputError, match="none of these cells runs or is made with openvino"):
-        versions.cells_with([plain], [asked.packages("openvino==2025.3.0")])
+        versions.cells_with([plain], [environment_request.packages("openvino==2025.3.0")])
 
 
 def test_a_cell_runs_in_the_environment_of_an_interpreter(plugin_folder: Path, tmp_path: Path) -> None:
@@ -186,15 +186,17 @@ def test_the_guard_runs_the_pinned_artifact_with_its_own_versions(
     monkeypatch.setattr(installer, "make", lambda _, target, __: environment_with(target, "3.0", scale=1.5))
     cell, limits = Cell.from_path(CELL), Limits.of(step_s=60, memory_bytes=2**31)
     artifact = prepare.artifact_of(cell, limits)
-    pair = check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"))
+    pair = check.pair(cell, artifact, cell, artifact, limits, environment_request.packages("demo==3.0"))
     assert (str(pair.pinned.cell.runtime), str(pair.new.cell.runtime)) == ("demo@3.0", "demo")
     assert pair.new.quality.fidelity == "drifted"  # it answers with two thirds of what the pinned version answers
-    again = check.pair(pair.pinned.cell, artifact, pair.pinned.cell, artifact, limits, asked.packages("demo==3.0"))
+    again = check.pair(
+        pair.pinned.cell, artifact, pair.pinned.cell, artifact, limits, environment_request.packages("demo==3.0")
+    )
     assert (again.pinned.cell, again.pinned.quality.fidelity) == (pair.pinned.cell, "exact")
     with pytest.raises(InputError, match="demo does not use other==1"):
-        check.pair(cell, artifact, cell, artifact, limits, asked.packages("other==1"))
+        check.pair(cell, artifact, cell, artifact, limits, environment_request.packages("other==1"))
     for said in (False, True):  # as `--yes` says it
-        check.pair(cell, artifact, cell, artifact, limits, asked.packages("demo==3.0"), may_be_large=said)
+        check.pair(cell, artifact, cell, artifact, limits, environment_request.packages("demo==3.0"), may_be_large=said)
         assert environments._declared("runtimes", PluginName("demo", "3.0")).may_be_large == said
 
 
@@ -226,7 +228,7 @@ def test_what_is_no_interpreter_is_refused_in_a_sentence(tmp_path: Path, content
         path.write_text(content)
         path.chmod(0o755)
     with pytest.raises(InputError, match=why):
-        asked.environment(path)
+        environment_request.environment(path)
 
 
 def test_a_folder_is_told_from_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -235,7 +237,7 @@ def test_a_folder_is_told_from_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=f"not a file; name an environment's interpreter, such as {tmp_path}/bin/python"
     ):
-        asked.environment(tmp_path)
+        environment_request.environment(tmp_path)
 
 
 def test_an_environment_that_cannot_be_made_is_a_row(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +249,8 @@ def test_an_environment_that_cannot_be_made_is_a_row(plugin_folder: Path, monkey
 
     monkeypatch.setattr(installer, "resolved", resolved)
     (cell,) = versions.cells_with(
-        [Cell.from_path("toy/null/native/raw/onnxruntime/cpu/b1t1")], [asked.packages("onnxruntime==99.0")]
+        [Cell.from_path("toy/null/native/raw/onnxruntime/cpu/b1t1")],
+        [environment_request.packages("onnxruntime==99.0")],
     )
     for _ in range(2):
         with pytest.raises(ArtifactError, match=r"onnxruntime@99\.0: there is no version of onnxruntime==99\.0"):
@@ -300,9 +303,11 @@ def test_a_comparison_names_the_version_of_this_environment(monkeypatch: pytest.
 
     own = Installed(python="3.11.7", packages={"Demo_Pack": "3.1", "numpy": "2.1.0"}, provides={})
     monkeypatch.setattr(environments, "own", lambda: own)
-    assert compared.here(asked.packages("demo-pack==2.0")) == "demo-pack 3.1"
-    assert compared.here(asked.packages("demo-pack==2.0,other==1.0")) == "demo-pack 3.1, other not installed"
-    python = asked.Asked(text="/other/python", python="/other/python", python_version="3.12.1")
+    assert compared.here(environment_request.packages("demo-pack==2.0")) == "demo-pack 3.1"
+    assert (
+        compared.here(environment_request.packages("demo-pack==2.0,other==1.0")) == "demo-pack 3.1, other not installed"
+    )
+    python = environment_request.Asked(text="/other/python", python="/other/python", python_version="3.12.1")
     assert compared.here(python) == "Python 3.11.7 of this command"
 
 
@@ -317,7 +322,7 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
 
     monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
-    wanted = asked.packages("demo==3.0")
+    wanted = environment_request.packages("demo==3.0")
     names = [environments.declare("runtimes", PluginName(plugin), ["demo"], wanted) for plugin in ("one", "other")]
     assert [str(name) for name in names] == ["one@3.0", "other@3.0"]
     pythons = {environments.of("runtimes", name).interpreter.python for name in names}
@@ -357,7 +362,7 @@ def test_a_damaged_entry_of_the_cache_is_made_again(
 
     monkeypatch.setattr(installer, "resolved", lambda *_: LOCK)
     monkeypatch.setattr(installer, "make", make)
-    name = environments.declare("runtimes", PluginName("demo"), ["demo"], asked.packages("demo==3.0"))
+    name = environments.declare("runtimes", PluginName("demo"), ["demo"], environment_request.packages("demo==3.0"))
     environments.of("runtimes", name)
     environments._MADE.clear()
     (entry,) = (installer.folder() / "made").glob("*.json")
@@ -381,7 +386,7 @@ def test_a_version_takes_the_place_of_another_one(plugin_folder: Path) -> None:
         "onnxruntime==1.26.0": "toy/null/native/onnxsim@0.4.33/onnxruntime@1.26.0/cpu/b1t1",
         "onnxsim==0.4.36": "toy/null/native/onnxsim@0.4.36/onnxruntime@1.22.0/cpu/b1t1",
     }
-    found = versions.cells_with([cell], [asked.packages(text) for text in of])
+    found = versions.cells_with([cell], [environment_request.packages(text) for text in of])
     assert [one.path for one in found] == list(of.values())
     assert [Cell.from_path(one.path) for one in found] == found
 
@@ -392,9 +397,9 @@ def test_one_interpreter_has_one_label_wherever_it_is_named_from(
     python = environment_with(tmp_path / "other", "2.0")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    found = asked.environment(Path("../other/bin/python"))
+    found = environment_request.environment(Path("../other/bin/python"))
     assert found.python == str(python)
-    assert found.label(()) == asked.environment(python).label(())
+    assert found.label(()) == environment_request.environment(python).label(())
 
 
 def test_files_of_two_builds_of_one_version_of_a_tool_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +430,9 @@ def test_an_environment_is_made_for_the_versions_that_are_here_now(
             python="3.11.0", packages={"My_Tool": version, "numpy": "2.0"}, provides={"my_tool": ["My_Tool"]}
         )
         monkeypatch.setattr(environments, "own", lambda here=here: here)
-        name = environments.declare("runtimes", PluginName("demo"), ["demo", "my_tool"], asked.packages("demo==3.0"))
+        name = environments.declare(
+            "runtimes", PluginName("demo"), ["demo", "my_tool"], environment_request.packages("demo==3.0")
+        )
         environments.of("runtimes", name)
         environments._MADE.clear()  # as in another process
     assert beside == [["my-tool==1.0", "numpy==2.0"], ["my-tool==1.1", "numpy==2.0"]]

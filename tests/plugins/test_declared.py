@@ -11,7 +11,7 @@ from bench.api.cell import Cell
 from bench.api.errors import PluginError
 from bench.decisions import listing
 from bench.pipeline import opening
-from bench.plugins import catalog, declared
+from bench.plugins import catalog, declarations
 
 CELL = Cell.from_path("toy/null/native/raw/mine/cpu/b1t2")
 OPEN = """
@@ -138,8 +138,8 @@ def test_an_attribute_of_another_type(only_folder: Path, kind: str, line: str, s
 
 @pytest.mark.parametrize("base", [Exporter, Runtime, Task, Variant])
 def test_every_attribute_has_a_form(base: type) -> None:
-    assert set(declared._attributes(base).values()) <= set(declared.FORMS)
-    assert len(declared._attributes(base)) > 8
+    assert set(declarations._attributes(base).values()) <= set(declarations.FORMS)
+    assert len(declarations._attributes(base)) > 8
 
 
 ENVIRONMENT = 'give a dict of strings by string, such as {"OMP_NUM_THREADS": "1"}'

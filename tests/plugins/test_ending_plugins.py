@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pytest
 
-from bench.api import contained, loading
+from bench.api import containment, loading
 from bench.api.cell import Cell
 from bench.api.errors import PluginError
 from bench.cli import main
@@ -134,10 +134,10 @@ def test_an_error_of_a_plugin_is_a_reason_of_the_list(only_folder: Path) -> None
 
 
 def test_signals_pass(tmp_path: Path) -> None:
-    with pytest.raises(Stopped), contained.contained(tmp_path, "it"):
+    with pytest.raises(Stopped), containment.contained(tmp_path, "it"):
         raise Stopped
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(KeyboardInterrupt), contained.contained(tmp_path, "it"):
+    with pytest.raises(KeyboardInterrupt), containment.contained(tmp_path, "it"):
         signal.raise_signal(signal.SIGINT)
 
 
@@ -151,13 +151,13 @@ def forked() -> int:
 
 def test_a_process_that_was_forked_may_exit(tmp_path: Path) -> None:
     """As those of `multiprocessing` do."""
-    with contained.contained(tmp_path, "it"):
+    with containment.contained(tmp_path, "it"):
         assert forked() == 7
 
 
 def test_plugins_in_several_threads_end_nothing_and_the_command_may_end(tmp_path: Path) -> None:
     """Whichever thread is first: another one ends its plugin meanwhile."""
-    first, second = contained.contained(tmp_path, "one"), contained.contained(tmp_path, "two")
+    first, second = containment.contained(tmp_path, "one"), containment.contained(tmp_path, "two")
     with ThreadPoolExecutor(1) as other:
         first.__enter__()
         other.submit(second.__enter__).result()
@@ -165,7 +165,7 @@ def test_plugins_in_several_threads_end_nothing_and_the_command_may_end(tmp_path
         other.submit(second.__exit__, None, None, None).result()
         assert forked() == 7
 
-        with contained.contained(tmp_path, "it"):
+        with containment.contained(tmp_path, "it"):
             assert other.submit(forked).result() == 7, "the thread that ends a command that was stopped"
             with pytest.raises(SystemExit):
                 os._exit(1)
@@ -176,7 +176,7 @@ def test_an_exception_that_cannot_say_what_it_is(tmp_path: Path) -> None:
         def __str__(self) -> str:
             raise SystemExit
 
-    with pytest.raises(PluginError, match="it raised Mute, which would end"), contained.contained(tmp_path, "it"):
+    with pytest.raises(PluginError, match="it raised Mute, which would end"), containment.contained(tmp_path, "it"):
         raise Mute
 
 

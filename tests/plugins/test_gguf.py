@@ -9,7 +9,7 @@ import pytest
 
 from bench.api.errors import GenerationError, RefusedError
 from bench.measure import tokens
-from bench.pipeline import generated
+from bench.pipeline import generation_quality
 from bench.plugins import catalog, steps
 from bench.plugins.engines import llama_cpp, q4_k
 
@@ -76,7 +76,7 @@ def test_it_generates_what_the_reference_does(file: Path, option: str, precision
     tokens.check(found, task.request.decoder, 64, 8)
     assert found.told.num_prompt == 64
     assert list(found.ids) == right.run(feeds)[0].tolist()
-    own, expected = (generated.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))  # type: ignore[attr-defined]
+    own, expected = (generation_quality.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))  # type: ignore[attr-defined]
     assert np.abs(own - expected).max() < error
     session.close()
 

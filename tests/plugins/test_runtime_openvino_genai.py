@@ -9,7 +9,7 @@ import pytest
 
 from bench.api.generation import Generator
 from bench.measure import tokens
-from bench.pipeline import generated
+from bench.pipeline import generation_quality
 from bench.plugins import catalog, steps
 from support import deferred
 
@@ -46,7 +46,7 @@ def test_it_generates_what_the_reference_does(archive: Path, runtime: str) -> No
     assert session.weight_bytes is not None
     assert 23_000_000 < session.weight_bytes < 23_200_000  # 5,770,496 weights in float32, and constants
     if session.scores:
-        own, expected = (generated.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))
+        own, expected = (generation_quality.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))
         assert np.abs(own - expected).max() < 1e-4
     session.close()
 

@@ -19,7 +19,7 @@ from bench.records.lines import Generation
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record
-from bench.report import generated
+from bench.report import decoder_table
 from support import records as made
 
 PREFILL, DECODE = "lm~generate@new=1,prompt=8", "lm~generate@new=64,prompt=8"
@@ -146,7 +146,9 @@ def test_columns_that_a_terminal_has_no_room_for_are_told_of(monkeypatch: pytest
     texts = {}
     for width in (100, 160):
         monkeypatch.setenv("COLUMNS", str(width))
-        texts[width] = generated.render(generation.deployments(stored, stored.rows), format="table").replace("\n", " ")
+        texts[width] = decoder_table.render(generation.deployments(stored, stored.rows), format="table").replace(
+            "\n", " "
+        )
     assert "reserved" not in texts[100]
     assert "some columns are left out; COLUMNS=150 shows all" in texts[100]
     assert "reserved" in texts[160]
@@ -165,7 +167,7 @@ def test_stages_of_a_deployment_are_joined() -> None:
 
 def test_the_table_has_a_line_for_each_deployment() -> None:
     stored = results(records(reserved_tokens=96))
-    table = generated.render(generation.deployments(stored, stored.rows), format="md")
+    table = decoder_table.render(generation.deployments(stored, stored.rows), format="md")
     lines = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
     titles, _, fast, slow = lines
     assert titles[1:6] == ["TTFT 8 (ms)", "TPOT 8 (ms)", "tokens/s at 8", "bound (%)", "accuracy"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.api.artifact import Facts
 from bench.api.cell import Cell
 from bench.api.names import PluginName
-from bench.records.measured import program_of, what_answers, what_runs
+from bench.records.measured_cell import program_of, what_answers, what_runs
 
 
 def facts(canonical: str | None) -> Facts:

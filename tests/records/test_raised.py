@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import ArtifactError, ChildError
-from bench.records import raised
+from bench.records import error_location
 from bench.records.lines import Failure
 
 LOG = """
@@ -60,7 +60,7 @@ def failed(folder: Path, function: str, *, kind: str = "error") -> ChildError:
     [("ends_here", "mine.py, line 7"), ("from_another", "mine.py, line 22"), ("explains_itself", None)],
 )
 def test_the_last_line_of_the_plugin_is_named(function: str, place: str | None, tmp_path: Path) -> None:
-    assert raised.place(failed(tmp_path, function)) == place
+    assert error_location.place(failed(tmp_path, function)) == place
 
 
 PACKAGES = """Traceback (most recent call last):
@@ -88,7 +88,9 @@ def test_the_line_of_the_package_follows_wherever_it_is_installed(folder: str) -
 
 
 def test_a_standard_module_is_a_package(tmp_path: Path) -> None:
-    assert str(raised.place(failed(tmp_path, "ends_in_a_package"))).startswith("mine.py, line 11, in decoder.py, line ")
+    assert str(error_location.place(failed(tmp_path, "ends_in_a_package"))).startswith(
+        "mine.py, line 11, in decoder.py, line "
+    )
 
 
 STACK = """engine: begin
@@ -120,11 +122,11 @@ def test_errors_of_this_package_have_no_such_line_wherever_it_lies(folder: str, 
     error = failed(tmp_path, "ends_here")
     frames = [line for line in error.detail.splitlines(keepends=True) if "test_raised" not in line]
     told = "".join(frames).replace(str(tmp_path / "mine.py"), f"/remote/{folder}/bench/api/errors.py")
-    assert raised.place(ChildError("error", error.reason, detail=told)) is None
+    assert error_location.place(ChildError("error", error.reason, detail=told)) is None
 
 
 def test_a_death_has_no_such_line(tmp_path: Path) -> None:
-    assert raised.place(failed(tmp_path, "ends_here", kind="exit")) is None
+    assert error_location.place(failed(tmp_path, "ends_here", kind="exit")) is None
 
 
 def test_the_reason_of_a_row_has_it_behind_the_message(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from bench.api.errors import ArtifactError, ChildError
 from bench.records import assemble
 from bench.records.lines import Failure, Header
-from bench.records.sending import fit_to_send, record_to_send, row_to_send
+from bench.records.redaction import fit_to_send, record_to_send, row_to_send
 from bench.records.store import Store
 from support import records as made
 from support.page_records import records

@@ -13,7 +13,7 @@ from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.answer import Answer
 from bench.decisions.constraints import Constraints, Qualified
-from bench.decisions.further import Further
+from bench.decisions.deciding_launches import Further
 from bench.decisions.pick import Choice
 from bench.decisions.threads import Scaling
 from bench.measure.goal import Goal

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.tensors import TensorInfo, bind_inputs
@@ -30,7 +30,7 @@ def infer(
     Raises:
         InputError: there is no such input or dimension, the sizes do not fit, or the graph is not a valid one.
     """
-    stored = Stored(model=settled.settle(model), path=None)
+    stored = Stored(model=normalized.settle(model), path=None)
     bound, _ = bind_inputs(stored.model, shapes=shapes, dims=dims)
     return tensors.tensors(inference.infer(stored, bound))
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from bench.api import Task
 from bench.graphs.costs.observed import made_feeds
 from bench.plugins import catalog
-from bench.plugins.resized import resized
+from bench.plugins.other_sizes import resized
 from bench.tasks.examine import examine
 
 Examined = Callable[..., tuple[Task, dict[str, Any]]]

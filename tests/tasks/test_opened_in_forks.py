@@ -8,13 +8,15 @@ from typing import Any
 import onnx
 import pytest
 
-from bench.measure import apart
+from bench.measure import namespaces
 from bench.measure.process import Child, thread_environment
 from bench.measure.templates import Forked
 from bench.tasks import adopt, examine, formats
 from support.small_models import make_model
 
-pytestmark = pytest.mark.skipif(not apart.can_be_apart(), reason="this system gives workers no namespaces of their own")
+pytestmark = pytest.mark.skipif(
+    not namespaces.can_be_apart(), reason="this system gives workers no namespaces of their own"
+)
 NAMED = {name: found.imports for name, found in formats.known().items() if found.imports}
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
 from bench.records.lines import Quality
@@ -353,11 +353,11 @@ def test_an_output_of_windows_that_move_by_several_elements_has_no_fixed_size() 
 
 
 def test_dtypes_of_shapes_that_are_asked_for() -> None:
-    found = given.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
+    found = size_options.shapes_from(["x=1x3", "tokens=2x16:int64", "rate="])
     assert found == {
-        "x": given.GivenShape(sizes=(1, 3), dtype=None),
-        "tokens": given.GivenShape(sizes=(2, 16), dtype="int64"),
-        "rate": given.GivenShape(sizes=(), dtype=None),
+        "x": size_options.GivenShape(sizes=(1, 3), dtype=None),
+        "tokens": size_options.GivenShape(sizes=(2, 16), dtype="int64"),
+        "rate": size_options.GivenShape(sizes=(), dtype=None),
     }
 
 

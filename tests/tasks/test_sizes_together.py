@@ -17,7 +17,7 @@ from bench.graphs.costs.profile import profile
 from bench.graphs.edits.fold import compute_graph
 from bench.graphs.shapes.constraints import value_of
 from bench.graphs.shapes.engine import ShapeEngine
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.stated_sizes import stated
 from bench.measure.limits import Limits
 from bench.pipeline import sizing
 from bench.plugins import catalog

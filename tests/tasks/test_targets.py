@@ -12,8 +12,8 @@ import pytest
 from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
 from bench.tasks import metrics
+from bench.tasks.metric_options import Wanted
 from bench.tasks.targets import Judge, judge_of
-from bench.tasks.wanted import Wanted
 from support import deferred
 
 truth = deferred.importorskip("sklearn.metrics")

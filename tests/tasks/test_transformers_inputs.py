@@ -12,7 +12,7 @@ import pytest
 
 from bench.api import TensorSpec
 from bench.api.errors import InputError
-from bench.graphs.shapes import given
+from bench.graphs.shapes import size_options
 from bench.tasks import transformers_inputs as fed
 from bench.tasks.options import Asked
 
@@ -117,12 +117,12 @@ def test_the_mask_is_fed_where_the_model_takes_it() -> None:
 
 
 def test_an_input_that_a_shape_names_is_fed_too() -> None:
-    asked = Asked(shapes=given.shapes_from(["token_type_ids=1x16:int64"]))
+    asked = Asked(shapes=size_options.shapes_from(["token_type_ids=1x16:int64"]))
     found = fed.specs("input_ids", TEXT, PARAMETERS, asked)
     assert [spec.name for spec in found] == ["input_ids", "attention_mask", "token_type_ids"]
     assert found[2] == TensorSpec(name="token_type_ids", dtype="int64", shape=("batch", "sequence"))
     with pytest.raises(InputError, match="it has no input 'tokens'; its inputs: input_ids, attention_mask"):
-        fed.specs("input_ids", TEXT, PARAMETERS, Asked(shapes=given.shapes_from(["tokens=1x16:int64"])))
+        fed.specs("input_ids", TEXT, PARAMETERS, Asked(shapes=size_options.shapes_from(["tokens=1x16:int64"])))
 
 
 def test_the_inputs_are_those_of_the_data_set() -> None:
@@ -136,7 +136,7 @@ def test_the_inputs_are_those_of_the_data_set() -> None:
 def test_an_input_of_an_unknown_kind_takes_its_shape_from_the_user() -> None:
     with pytest.raises(InputError, match=r"'past_values' is not known here.*--shape past_values=1x16x8"):
         fed.specs("past_values", None, ("past_values",), Asked())
-    asked = Asked(shapes=given.shapes_from(["past_values=1x64x7"]))
+    asked = Asked(shapes=size_options.shapes_from(["past_values=1x64x7"]))
     (spec,) = fed.specs("past_values", None, ("past_values",), asked)
     assert spec == TensorSpec(name="past_values", dtype="float32", shape=("batch", 64, 7))
 

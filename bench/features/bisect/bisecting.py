@@ -16,7 +16,7 @@ from bench.measure.block import Method, Result
 from bench.measure.comparison import Comparison
 from bench.measure.goal import Goal
 from bench.measure.stats import NOISE_FLOOR, Estimate
-from bench.pipeline import asked, run_split, verify, versions
+from bench.pipeline import environment_request, run_split, verify, versions
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import CLOSE, EXACT
@@ -115,7 +115,7 @@ class Releases:
         """
         if version not in self._known:
             self._tell(f"{self._package} {version}: installing it, and running the held-out samples")
-            wanted = asked.packages(f"{self._package}=={version}")
+            wanted = environment_request.packages(f"{self._package}=={version}")
             changed = versions.changed(self._cell, wanted, self._may_be_large)
             if changed is None:
                 raise versions.unconcerned(wanted)

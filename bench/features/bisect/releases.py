@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
 
 from bench.api.errors import InputError
-from bench.measure import kept
+from bench.measure import supervised_program
 from bench.pipeline import installer
 
 LIMIT_S = 120
@@ -47,7 +47,7 @@ def listed(package: str) -> list[Version]:
     """
     command = [*installer.PIP, "index", "versions", "--pre", "--only-binary", ":all:", "--", package]
     try:
-        done = kept.run(command, limit_s=LIMIT_S, where=Path.cwd())  # pip's links may be relative
+        done = supervised_program.run(command, limit_s=LIMIT_S, where=Path.cwd())  # pip's links may be relative
     except subprocess.TimeoutExpired:
         raise InputError(f"no releases of {package}: the index does not answer within {LIMIT_S} s") from None
     line = next((line for line in done.stdout.splitlines() if line.startswith("Available versions:")), "")

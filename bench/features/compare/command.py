@@ -13,7 +13,7 @@ from bench.cli import options, units
 if TYPE_CHECKING:
     from bench.features.compare.changes import Compared
     from bench.measure.goal import Goal
-    from bench.pipeline.asked import Asked
+    from bench.pipeline.environment_request import Asked
     from bench.tasks.adopt import Options
 
 WORSE = 1

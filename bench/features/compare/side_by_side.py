@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.features.compare.changes import Change, same_graph
-from bench.measure.at_once import on_all_cores
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
+from bench.measure.parallel import on_all_cores
 from bench.pipeline import flow, prepare, run_split, sweeps, verify
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
@@ -21,7 +21,7 @@ from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.lines import Failure, Header
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 

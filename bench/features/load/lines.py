@@ -12,7 +12,7 @@ import numpy as np
 from bench.features.load.served import Run, Served
 from bench.measure.launch import Count, Duration, Sample, Share
 from bench.measure.machine import State
-from bench.records.fault import Fault, of_facts
+from bench.records.line_fault import Fault, of_facts
 from bench.records.lines import FeatureLine
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def search(
     from bench.cli.stopping import Stopping
     from bench.decisions.constraints import Constraints
     from bench.features.search import run, saved
-    from bench.graphs.shapes.given import axes_from
+    from bench.graphs.shapes.size_options import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.pipeline.sweep import Options

@@ -20,7 +20,7 @@ from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.domains import domains
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.file.words import words
 from bench.graphs.sessions import profile_runs
 from bench.measure.limits import Limits

@@ -15,7 +15,7 @@ from bench.graphs.costs import macs, observed, sharing
 from bench.graphs.costs.nodes import NodeCost, Observed, node_costs, with_shapes
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
-from bench.graphs.file import settled, training
+from bench.graphs.file import normalized, training
 from bench.graphs.shapes import fitting, tensors
 from bench.graphs.shapes.node import Value
 from bench.graphs.shapes.steps import Step, all_outputs, all_steps
@@ -127,7 +127,7 @@ def profile(
     with contextlib.ExitStack() as stack:
         stack.enter_context(without_collector())
         stored = files.read(path)
-        stored = dataclasses.replace(stored, model=settled.settle(stored.model))
+        stored = dataclasses.replace(stored, model=normalized.settle(stored.model))
         stack.callback(stored.files.clear)  # otherwise a profile that is kept would keep the files open
         fitted = fitting.infer(stored, *tensors.bind_inputs(stored.model, shapes=wanted, dims=dims))
         inferred, bound, guessed = fitted.inferred, fitted.inputs, fitted.chosen.guessed

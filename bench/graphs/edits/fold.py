@@ -9,15 +9,15 @@ from pathlib import Path
 
 from bench.api.errors import InputError, suggest
 from bench.graphs.deferred import np, onnx
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
 from bench.graphs.file.reads import node_reads
 from bench.graphs.file.replace import replace_all
 from bench.graphs.shapes import fitting, inference, tensors
-from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.dims import Dim, Shape, Size, equal
 from bench.graphs.shapes.node import Node, UnknownError, Value
+from bench.graphs.shapes.size_choice import Chosen
 from bench.graphs.shapes.steps import Inferred, Step
 
 KEPT = ("Constant", "Identity")
@@ -56,7 +56,7 @@ def compute_graph(
     """
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    copy = settled.settle(copy)
+    copy = normalized.settle(copy)
     stored, kept = Stored(model=copy, path=path), set(free)
     bound, chosen = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
     _check_free(copy, kept)

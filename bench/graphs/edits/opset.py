@@ -10,8 +10,8 @@ from bench.graphs.deferred import onnx
 from bench.graphs.diff.same_outputs import check_same_outputs
 from bench.graphs.file import lazy
 from bench.graphs.file.digest import all_nodes
+from bench.graphs.file.normalized import inline_functions
 from bench.graphs.file.replace import replace_all
-from bench.graphs.file.settled import inline_functions
 
 OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""

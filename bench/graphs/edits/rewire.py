@@ -10,8 +10,8 @@ from pathlib import Path
 
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes, subgraphs
+from bench.graphs.file.normalized import inline_functions, unlist_weights
 from bench.graphs.file.replace import replace_all
-from bench.graphs.file.settled import inline_functions, unlist_weights
 from bench.graphs.sessions import cpu_session
 
 MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")

@@ -18,7 +18,7 @@ from bench.graphs.file.ports import widen_ports
 from bench.graphs.file.replace import replace_all
 from bench.graphs.file.sizes import stated_size
 from bench.graphs.file.text import value_type
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.stated_sizes import stated
 
 Shape = tuple[int | str | None, ...]
 Mend: TypeAlias = "Callable[[onnx.ModelProto], str | None]"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.graphs.file.settled import inline_functions
+from bench.graphs.file.normalized import inline_functions
 
 MODE = "training mode"
 """Words that are in each sentence of a model that should be exported anew, and in no other."""

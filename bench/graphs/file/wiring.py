@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from bench.api.errors import InputError
 from bench.graphs.deferred import np, onnx
 from bench.graphs.file.lazy import Stored
+from bench.graphs.file.normalized import settle
 from bench.graphs.file.reads import node_reads
-from bench.graphs.file.settled import settle
 
 Place = tuple[int, int]
 """The index of a node, and the position of one of its inputs or outputs."""

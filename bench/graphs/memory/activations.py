@@ -10,7 +10,7 @@ from bench.api.errors import BenchError
 from bench.graphs.costs import profile
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy as files
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.memory import ort_arena
 from bench.graphs.memory.lifetimes import activation_lifetimes
 from bench.graphs.memory.ort_arena import OrtArena
@@ -72,7 +72,7 @@ def activation_memory(
     """
     path = Path(path)
     found = profile.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)
-    graph = settled.settle(files.read(path).model).graph
+    graph = normalized.settle(files.read(path).model).graph
     lifetimes = activation_lifetimes(graph, {name: info.bytes for name, info in found.tensors.items()})
     plan = plan_memory(lifetimes.buffers)
     notes = list(found.notes)

@@ -18,7 +18,7 @@ from bench.api.errors import ArtifactError
 from bench.graphs.costs.observed import ask_runner, made_feeds
 from bench.graphs.deferred import np
 from bench.graphs.file import lazy
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.sessions import profile_runs
 
 NUM_RUNS = 3

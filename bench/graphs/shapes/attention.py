@@ -13,7 +13,7 @@ from bench.api import Task
 from bench.api.errors import RefusedError
 from bench.graphs.deferred import onnx
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.shapes.dims import Size, shape_text
 from bench.graphs.shapes.feeds import sample_shapes
 from bench.graphs.shapes.inference import infer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.errors import InputError, suggest
-from bench.graphs.file import settled
+from bench.graphs.file import normalized
 from bench.graphs.file.lazy import Stored, read
 from bench.graphs.shapes import inference, tensors
 from bench.graphs.shapes.dims import OPERATIONS, Atom, Dim, Shape, Size, symbols
@@ -120,6 +120,6 @@ class ShapeEngine:
 
 def _inferred(model: onnx.ModelProto, path: Path | None) -> Inferred:
     """The values of a model whose dynamic dimensions stay symbols."""
-    stored = Stored(model=settled.settle(model), path=path)
+    stored = Stored(model=normalized.settle(model), path=path)
     inputs = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
     return inference.infer(stored, inputs)

@@ -7,22 +7,22 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bench.api.errors import InputError
-from bench.graphs.file import domains, settled
+from bench.graphs.file import domains, normalized
 from bench.graphs.file.lazy import Stored
 from bench.graphs.shapes import constraints, inference, tensors
-from bench.graphs.shapes.chosen import Chosen
 from bench.graphs.shapes.constraints import Requirements
 from bench.graphs.shapes.dims import Dim, Size, symbol, symbols
-from bench.graphs.shapes.given import option, tell_fitted
 from bench.graphs.shapes.node import ShapeError
+from bench.graphs.shapes.size_choice import Chosen
+from bench.graphs.shapes.size_options import option, tell_fitted
 from bench.graphs.shapes.solving import Proposal, proposals
-from bench.graphs.shapes.stated import stated
+from bench.graphs.shapes.stated_sizes import stated
 from bench.graphs.shapes.steps import Inferred, Step, all_steps
 
 
 def requirements(stored: Stored) -> Requirements:
     """What the nodes of a model require of the dimensions of its inputs; nothing where the shapes do not follow."""
-    stored = dataclasses.replace(stored, model=settled.settle(stored.model))
+    stored = dataclasses.replace(stored, model=normalized.settle(stored.model))
     inputs = {name: shape for name, shape in tensors.dynamic_inputs(stored.model).items() if shape is not None}
     try:
         inferred = inference.infer(stored, inputs, domains.numbers(stored))

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.graphs.shapes.constraints import Requirement, value_of
 from bench.graphs.shapes.exact import Range, UndecidedError, solution
-from bench.graphs.shapes.given import option
-from bench.graphs.shapes.stated import Stated
+from bench.graphs.shapes.size_options import option
+from bench.graphs.shapes.stated_sizes import Stated
 
 AS_GIVEN = "is as given"
 WHOLE = "is whole"

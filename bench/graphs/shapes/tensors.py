@@ -12,10 +12,10 @@ from bench.graphs.file.digest import fed_inputs
 from bench.graphs.file.dtypes import bits, type_name
 from bench.graphs.file.foreign import guess_size
 from bench.graphs.file.sizes import stated_size
-from bench.graphs.shapes.chosen import Chosen, choose
 from bench.graphs.shapes.dims import Shape, shape_text
 from bench.graphs.shapes.node import Value
-from bench.graphs.shapes.stated import Stated, stated
+from bench.graphs.shapes.size_choice import Chosen, choose
+from bench.graphs.shapes.stated_sizes import Stated, stated
 from bench.graphs.shapes.steps import Inferred, Step
 
 

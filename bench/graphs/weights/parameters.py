@@ -28,7 +28,7 @@ from bench.graphs.deferred import onnx
 from bench.graphs.file import lazy
 from bench.graphs.file.digest import subgraphs
 from bench.graphs.file.dtypes import bits, is_floating, type_name
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.file.wiring import constant_of
 from bench.graphs.shapes.node import Node, Value, stored_value
 from bench.graphs.shapes.rules import RULES

@@ -12,8 +12,8 @@ from typing import Any
 
 from bench.graphs.deferred import np
 from bench.graphs.shapes.node import Node, Value
-from bench.graphs.weights import counted
-from bench.graphs.weights.counted import Counted
+from bench.graphs.weights import parameter_counts
+from bench.graphs.weights.parameter_counts import Counted
 
 OPERATORS = {
     "ADD": "Add",
@@ -77,7 +77,7 @@ class _File:
         self._arrays: dict[int, tuple[str, Any]] = {}
 
     def counted(self) -> Counted:
-        return counted.count(list(self._nodes()), self._arrays)
+        return parameter_counts.count(list(self._nodes()), self._arrays)
 
     def _nodes(self) -> Iterator[Node]:
         codes = self._model.operatorCodes
@@ -90,9 +90,9 @@ class _File:
                     value = None if index < 0 else self._stored(graph.tensors[index], kind, position)
                     inputs.append((f"{number}:{index}" if index >= 0 else "", value))
                 outputs = [f"{number}:{index}" for index in (each.outputs if each.outputs is not None else ())]
-                yield counted.node(OPERATORS.get(kind, kind), inputs, outputs)
+                yield parameter_counts.node(OPERATORS.get(kind, kind), inputs, outputs)
             ends = [(f"{number}:{index}", self._stored(graph.tensors[index], "", 0)) for index in graph.outputs]
-            yield counted.node("Identity", ends, [])
+            yield parameter_counts.node("Identity", ends, [])
 
     def _stored(self, tensor: Any, kind: str, position: int) -> Value | None:
         """The value of a tensor that holds parameters; None for one that is computed, or holds shapes or indices."""
@@ -110,7 +110,7 @@ class _File:
             array = np.frombuffer(data, ARRAYS.get(type_, "u1"))
             if kind == "WHILE" and (array == array[0]).all():
                 return None  # the state that a loop begins with
-            value = self._values[tensor.buffer] = counted.stored(dtype, shape)
+            value = self._values[tensor.buffer] = parameter_counts.stored(dtype, shape)
             name = tensor.name.decode(errors="replace") if tensor.name else f"tensor {tensor.buffer}"
             whole = array.reshape(shape) if array.size == np.prod(shape) else array  # packed or sparse
             self._arrays[id(value)] = (name, functools.partial(_same, whole))

@@ -16,7 +16,7 @@ from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.litert import LiteRtSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.counted import Counted
+    from bench.graphs.weights.parameter_counts import Counted
 
 
 class LiteRtStepper(CountedSession, Stepper):

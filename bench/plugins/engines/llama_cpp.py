@@ -18,7 +18,7 @@ from bench.plugins.engines.byte_level import bytes_by_character
 from bench.plugins.engines.counted_session import CountedSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.counted import Counted
+    from bench.graphs.weights.parameter_counts import Counted
 
 PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
 """Precision of the weights by the name of a file's type; products are of weights as they are stored."""
@@ -78,7 +78,7 @@ class LlamaGenerator(CountedSession, Generator):
         import gguf
 
         from bench.graphs.weights import repeats
-        from bench.graphs.weights.counted import Counted
+        from bench.graphs.weights.parameter_counts import Counted
         from bench.graphs.weights.repeats import Weight
 
         weights = [

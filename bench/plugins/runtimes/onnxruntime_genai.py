@@ -17,7 +17,7 @@ from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.onnxruntime.providers import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.counted import Counted
+    from bench.graphs.weights.parameter_counts import Counted
 
 
 class GenaiGenerator(CountedSession, Generator):
@@ -45,11 +45,11 @@ class GenaiGenerator(CountedSession, Generator):
 
     def count(self) -> Counted:
         """The parameters of the graph in the folder."""
-        from bench.graphs.weights import counted
+        from bench.graphs.weights import parameter_counts
 
         with tempfile.TemporaryDirectory() as folder:
             genai.unpack(self._artifact, Path(folder))
-            return counted.of_onnx(Path(folder, genai.MODEL))
+            return parameter_counts.of_onnx(Path(folder, genai.MODEL))
 
     @functools.cached_property
     def cache_bytes(self) -> int:  # type: ignore[override]

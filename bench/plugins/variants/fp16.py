@@ -14,7 +14,7 @@ from bench.graphs.edits.opset import state_own_set
 from bench.graphs.edits.order import replace_nodes
 from bench.graphs.file.digest import all_graphs, all_nodes
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.operators import NCHWC
 from bench.graphs.shapes.inference import infer
 

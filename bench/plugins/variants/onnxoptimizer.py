@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.graphs.deferred import onnx
-from bench.graphs.file.settled import inline_functions
+from bench.graphs.file.normalized import inline_functions
 
 UNSAFE = {
     "lift_lexical_references": "adds Caffe2's control inputs to nodes, or gives up at the first weight",

@@ -12,7 +12,7 @@ from bench.graphs.deferred import onnx
 from bench.graphs.edits.fold import fold_known
 from bench.graphs.file.digest import all_nodes
 from bench.graphs.file.lazy import Stored
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.graphs.file.sizes import stated_size
 from bench.graphs.shapes.dims import Shape, Size
 from bench.graphs.shapes.feeds import sample_shapes

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
+from bench.decisions.across_machines import Everywhere
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best, sources_of
-from bench.decisions.everywhere import Everywhere
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.stats import Effect
@@ -23,9 +23,9 @@ from bench.records.ranking import Group, Selection
 from bench.records.rows import Row
 from bench.records.store import Record
 from bench.records.warnings import warnings
-from bench.report import columns, outcome, shared, tables
+from bench.report import columns, machine_effects, outcome, tables
+from bench.report.across_machines import over
 from bench.report.columns import Column
-from bench.report.everywhere import over
 from bench.report.figures import whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
 from bench.report.page import about, strips
@@ -201,9 +201,9 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         strips=strips.MEANING,
         whiskers=whiskers.MEANING,
         versions=about.versions(recorded),
-        shared_by=shared.table(one.places),
-        shared_title=shared.TITLE,
-        shared_note=shared.NOTE,
+        shared_by=machine_effects.table(one.places),
+        shared_title=machine_effects.TITLE,
+        shared_note=machine_effects.NOTE,
         short_name=ranking.short_name,
         is_baseline=ranking.is_baseline,
         digits=digits,

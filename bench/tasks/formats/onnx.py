@@ -29,8 +29,8 @@ from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.words import words
 from bench.graphs.sessions import cpu_session, runtime_version
 from bench.graphs.shapes import fitting
-from bench.graphs.shapes.chosen import choose
-from bench.graphs.shapes.given import tell_fitted
+from bench.graphs.shapes.size_choice import choose
+from bench.graphs.shapes.size_options import tell_fitted
 from bench.tasks import probe, sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format

@@ -17,7 +17,7 @@ from bench.features.load.lines import P50, P90, P99, PERCENTILES, SHAPE, LoadLau
 from bench.features.load.paired import FAILED
 from bench.features.load.turns import Way
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
-from bench.records import assemble, faults
+from bench.records import assemble, validation
 from bench.records.store import Record
 from support import records as made
 
@@ -319,7 +319,7 @@ def test_energy_is_shown_with_what_it_was_counted_of() -> None:
     ],
 )
 def test_lines_that_contradict_themselves_are_set_aside(more: dict[str, Any], field: str) -> None:
-    assert faults.of(line("a", CELL, 1.0)) is None
-    fault = faults.of(line("a", CELL, 1.0, **more))
+    assert validation.of(line("a", CELL, 1.0)) is None
+    fault = validation.of(line("a", CELL, 1.0, **more))
     assert fault is not None
     assert fault.field == field

@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.api import TensorSpec
 from bench.tasks import dataset
+from bench.tasks.metric_options import Wanted
 from bench.tasks.targets import judge_of
-from bench.tasks.wanted import Wanted
 from fuzz import mutations, workplace
 from fuzz.watch import each
 

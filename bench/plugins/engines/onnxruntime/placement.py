@@ -16,7 +16,7 @@ from bench.api.errors import ArtifactError
 from bench.graphs.costs import profile as costing
 from bench.graphs.costs.nodes import NodeCost
 from bench.graphs.deferred import onnx
-from bench.graphs.file.settled import settle
+from bench.graphs.file.normalized import settle
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU

@@ -18,7 +18,7 @@ from bench.plugins.engines.openvino.session import precision_of
 from bench.plugins.engines.openvino.stepper import make_stateful
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.counted import Counted
+    from bench.graphs.weights.parameter_counts import Counted
 
 MASK = "attention_mask"
 """Name of an input that the pipeline fills; a text without padding needs none."""

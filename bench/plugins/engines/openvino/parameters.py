@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.graphs.deferred import np
 from bench.graphs.shapes.node import Node, Value
-from bench.graphs.weights import counted
-from bench.graphs.weights.counted import Counted
+from bench.graphs.weights import parameter_counts
+from bench.graphs.weights.parameter_counts import Counted
 
 OPERATORS = {
     "BatchNormInference": "BatchNormalization",
@@ -75,7 +75,7 @@ class _Model:
         self._arrays: dict[int, tuple[str, Any]] = {}
 
     def counted(self) -> Counted:
-        return counted.count(list(self._nodes(self._model, "")), self._arrays)
+        return parameter_counts.count(list(self._nodes(self._model, "")), self._arrays)
 
     def _nodes(self, model: Any, path: str) -> Iterator[Node]:
         """The operations of a model with its bodies; each body comes after the operation that holds it."""
@@ -93,7 +93,7 @@ class _Model:
                 is_stored = constant.get_type_name() == "Constant" and constant.get_friendly_name() not in scales
                 inputs.append((name, self._stored(constant, kind, position) if is_stored else None))
             outputs = [f"{path}{node.get_friendly_name()}:{index}" for index in range(node.get_output_size())]
-            yield counted.node(OPERATORS.get(kind, kind), inputs, outputs)
+            yield parameter_counts.node(OPERATORS.get(kind, kind), inputs, outputs)
             for number, body in enumerate(bodies(node)):
                 yield from self._nodes(body, f"{path}{node.get_friendly_name()}:{number}/")
 
@@ -109,7 +109,7 @@ class _Model:
             return None
         key = (array.__array_interface__["data"][0], str(shape))
         if key not in self._values:
-            value = self._values[key] = counted.stored(dtype, shape)
+            value = self._values[key] = parameter_counts.stored(dtype, shape)
             self._arrays[id(value)] = (constant.get_friendly_name(), functools.partial(getattr, constant, "data"))
         return self._values[key]
 

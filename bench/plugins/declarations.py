@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Exporter, Plugin, Task
-from bench.api.contained import reported
+from bench.api.containment import reported
 from bench.api.errors import PluginError
 from bench.api.loss_units import DB, SHARE
 from bench.api.tensors import TensorSpec

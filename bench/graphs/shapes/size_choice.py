@@ -11,10 +11,10 @@ from bench.api.errors import InputError
 from bench.graphs.shapes.constraints import Requirement, Requirements, equal, value_of
 from bench.graphs.shapes.dims import Size
 from bench.graphs.shapes.exact import LARGEST, Range, UndecidedError, solution
-from bench.graphs.shapes.given import tell_sizes
 from bench.graphs.shapes.refusals import AS_GIVEN, WHOLE, refusal
+from bench.graphs.shapes.size_options import tell_sizes
 from bench.graphs.shapes.solving import proposals
-from bench.graphs.shapes.stated import Stated
+from bench.graphs.shapes.stated_sizes import Stated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from bench.api import cache
 from bench.api.errors import ArtifactError, InputError
-from bench.pipeline.installed import look_into
+from bench.pipeline.installed_packages import look_into
 
 LONGEST = 100
 """Most characters of a package and its version, which become part of names of files."""

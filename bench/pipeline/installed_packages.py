@@ -10,7 +10,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from bench.api.errors import ArtifactError
-from bench.measure import kept
+from bench.measure import supervised_program
 
 LIMIT_S = 60
 QUESTION = """
@@ -72,7 +72,7 @@ def look_into(python: str) -> Installed:
         ArtifactError: it is no interpreter, is too old, or does not answer.
     """
     try:
-        done = kept.run([python, "-I", "-c", QUESTION], limit_s=LIMIT_S)
+        done = supervised_program.run([python, "-I", "-c", QUESTION], limit_s=LIMIT_S)
     except subprocess.TimeoutExpired:
         raise ArtifactError("not a Python interpreter: it does not answer") from None
     if done.returncode:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure.launch import Launch
-from bench.records.fault import LARGEST, Fault, of_facts
+from bench.records.line_fault import LARGEST, Fault, of_facts
 from bench.records.lines import Failure, FeatureLine, Header, Line, Quality, Reset
 from bench.records.metric_loss import Lost
 

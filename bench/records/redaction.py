@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bench.api.places import without_places
 from bench.records.lines import Failure, Header, Line, Quality
-from bench.records.measured import Measured
+from bench.records.measured_cell import Measured
 from bench.records.rows import Row
 
 AnyLine = TypeVar("AnyLine", bound=Line)

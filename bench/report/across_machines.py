@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bench.api.printable import printable
-from bench.decisions.everywhere import Everywhere
+from bench.decisions.across_machines import Everywhere
 from bench.measure.stats import Estimate
 from bench.records import machines, ranking
 from bench.report import writing
