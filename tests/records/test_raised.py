@@ -98,7 +98,7 @@ Stack (most recent call first):
   File "/venv/lib/python3.11/site-packages/engine/jit.py", line 200 in replay
   File "/home/me/runtimes/mine.py", line 38 in _infer
   File "/home/me/runtimes/mine.py", line 30 in run
-  File "/run/bench/pipeline/returned.py", line 38 in outputs_of
+  File "/run/bench/pipeline/output_checks.py", line 38 in outputs_of
   File "<frozen runpy>", line 88 in _run_code
 """
 
