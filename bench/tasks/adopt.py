@@ -145,8 +145,8 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     if _name(family) != family:
         return None
     before = os.environ.get("BENCH_PATH", "")
-    found = (cache.folder() / TASKS).glob(f"*/models/{family}/task.py")
-    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+    paths = (cache.folder() / TASKS).glob(f"*/models/{family}/task.py")
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         _put_first(path.parents[2])
         with contextlib.suppress(PluginError):  # an older version of this package wrote the file
             if wanted(task := catalog.task(name)):
@@ -192,7 +192,7 @@ def _named(
 
 
 def _adopt_model(
-    path: Path, options: Options, told: Collection[str], limits: Limits, beside: str | None, results: Path | None
+    path: Path, options: Options, user_dims: Collection[str], limits: Limits, beside: str | None, results: Path | None
 ) -> Adopted:
     """Write the task's folder into the cache, and put it on the search path.
 
@@ -211,7 +211,7 @@ def _adopt_model(
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, "model")
         folder.mkdir()
-        found = _examine(module, path.absolute(), folder, options, limits)
+        facts = _examine(module, path.absolute(), folder, options, limits)
         content = cache.digest_folder(folder)
         named = _named(path, content, beside, results, fetched)
 
@@ -223,12 +223,12 @@ def _adopt_model(
             return {}
 
         key = cache.digest([SCHEMA, named.name, content, str(fetched or "")])
-        weights, _ = cache.obtain(f"{TASKS}/{key}", f"models/{named.name}/{found['weights']}", make)
+        weights, _ = cache.obtain(f"{TASKS}/{key}", f"models/{named.name}/{facts['weights']}", make)
     _put_first(weights.parents[2])
-    sizes = {**found["given"], **found["guessed"], **found["following"]}
-    chosen = Chosen(stated=stated(sizes), given=found["given"], sizes=sizes)
-    others = [dim for dim in told if dim not in found["given"]]
-    return dataclasses.replace(named, notes=(*named.notes, *found["notes"], *chosen.told(without=others)))
+    sizes = {**facts["given"], **facts["guessed"], **facts["following"]}
+    chosen = Chosen(stated=stated(sizes), given=facts["given"], sizes=sizes)
+    others = [dim for dim in user_dims if dim not in facts["given"]]
+    return dataclasses.replace(named, notes=(*named.notes, *facts["notes"], *chosen.told(without=others)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:

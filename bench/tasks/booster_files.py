@@ -32,13 +32,13 @@ def check(of: Callable[[Path], None], path: Path, what: str, *, advice: str = ""
         raise InputError(f"{what}: {error}{advice}") from error
 
 
-def found(task: type[OwnTask], run: probe.Run, asked: Asked, *, num_features: int, ranges: Ranges | None) -> Found:
+def found(task: type[OwnTask], run: probe.Run, options: Asked, *, num_features: int, ranges: Ranges | None) -> Found:
     """The facts about such a model.
 
     Args:
         task: the class of its task.
         run: runs it once.
-        asked: sizes and samples that the user gave.
+        options: sizes and samples that the user gave.
         num_features: columns of the table.
         ranges: the least and the largest value of each column of made-up tables; None where the model tells none.
 
@@ -47,4 +47,4 @@ def found(task: type[OwnTask], run: probe.Run, asked: Asked, *, num_features: in
     """
     inputs = (TensorSpec(name=INPUT, dtype="float32", shape=(probe.BATCH, num_features)),)
     domains = {INPUT: ranges} if ranges is not None else {}
-    return sizes.choose(task, run, inputs, asked, domains=domains, num_samples=NUM_TRIED)
+    return sizes.choose(task, run, inputs, options, domains=domains, num_samples=NUM_TRIED)

@@ -45,30 +45,32 @@ def counted(weights: Weights) -> Iterator[None]:
     }
     if not weights.files:
         most = {"modules": MODULES_ALONE}
-    found = dict.fromkeys(most, 0)
+    counts = dict.fromkeys(most, 0)
 
     def add(what: str, number: int) -> None:
         if what not in most:
             return
-        found[what] += number
-        if found[what] > most[what]:
-            held = f" and its files hold {weights.num_elements:,} weights in {weights.num_tensors:,} tensors,"
+        counts[what] += number
+        if counts[what] > most[what]:
+            figures = f" and its files hold {weights.num_elements:,} weights in {weights.num_tensors:,} tensors,"
             raise InputError(
-                f"its config.json makes more than {most[what]:,} {what},{held if weights.files else ''} so it is of "
+                f"its config.json makes more than {most[what]:,} {what},{figures if weights.files else ''} so it is of "
                 "another model, or wrong"
             )
 
     def module(parent: Any, name: str, child: torch.nn.Module | None) -> None:
         add("modules", 1)
 
-    def tensor(what: str, given: torch.Tensor | None) -> None:
-        if given is not None and given.is_meta:
-            add(what, given.numel())
+    def tensor(what: str, new_tensor: torch.Tensor | None) -> None:
+        if new_tensor is not None and new_tensor.is_meta:
+            add(what, new_tensor.numel())
 
     handles = (
         hooks.register_module_module_registration_hook(module),
-        hooks.register_module_parameter_registration_hook(lambda parent, name, given: tensor("weights", given)),
-        hooks.register_module_buffer_registration_hook(lambda parent, name, given: tensor("numbers in buffers", given)),
+        hooks.register_module_parameter_registration_hook(lambda parent, name, parameter: tensor("weights", parameter)),
+        hooks.register_module_buffer_registration_hook(
+            lambda parent, name, buffer: tensor("numbers in buffers", buffer)
+        ),
     )
     try:
         yield

@@ -91,11 +91,11 @@ def from_python(path: Path, split: str) -> tuple[Arrays, Sequence[Any] | None]:
     Raises:
         InputError: `samples()` returns something else, or numbers of samples and targets differ.
     """
-    found = module(path).samples(split)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], Mapping) or not found[0]:
+    pair = module(path).samples(split)
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Mapping) or not pair[0]:
         raise InputError(f"{path}: samples() must return two things: a dict of arrays by input name, and the targets")
-    inputs = {str(name): np.asarray(array) for name, array in found[0].items()}
-    targets = found[1]
+    inputs = {str(name): np.asarray(array) for name, array in pair[0].items()}
+    targets = pair[1]
     count = len(next(iter(inputs.values()))) if all(array.ndim for array in inputs.values()) else 0
     if targets is not None and len(targets) != count:
         raise InputError(f"{path}: samples({split!r}) has {count} samples and {len(targets)} targets")

@@ -85,40 +85,40 @@ def costs(*, path: str, prompt: int, depths: list[int], batch: int, trust: bool)
         InputError: transformers cannot build a decoder from the configuration, or cannot run it without its weights.
     """
     pretrained_folder.check_counts(pretrained_folder.config_of(Path(path)), pretrained_folder.NO_WEIGHTS)
-    found = transformers_models.opened(Path(path), trust=trust, has_weights=False)
-    model = _built(found)
-    notes = list(found.notes)
-    most, longest = most_positions(found.config), max([prompt, *(depth + 1 for depth in depths)])
+    folder_model = transformers_models.opened(Path(path), trust=trust, has_weights=False)
+    model = _built(folder_model)
+    notes = list(folder_model.notes)
+    most, longest = most_positions(folder_model.config), max([prompt, *(depth + 1 for depth in depths)])
     if most is not None and longest > most:
         notes.append(f"its configuration has positions for {most} tokens, fewer than {longest}")
     if KEEP not in inspect.signature(model.forward).parameters:
         notes.append("its class computes the logits of every token of the prompt, and so they are counted")
     with refused("transformers cannot run it without weights"), torch.no_grad(), torch.device("meta"):
         passes = [_pass(model, batch, 0, prompt), *(_pass(model, batch, depth, 1) for depth in depths)]
-        one = _pass(model, 1, 0, 1)
-    _check(model, one)
+        token_pass = _pass(model, 1, 0, 1)
+    _check(model, token_pass)
     return {
         "architecture": type(model).__name__,
         "num_params": sum(weight.numel() for weight in model.parameters()),
-        "cache_per_token": one.cache_kept,
-        "stored": str(getattr(found.config, "dtype", None) or "float32").removeprefix("torch."),
+        "cache_per_token": token_pass.cache_kept,
+        "stored": str(getattr(folder_model.config, "dtype", None) or "float32").removeprefix("torch."),
         "passes": [dataclasses.asdict(each) for each in passes],
         "notes": notes,
     }
 
 
-def _built(found: transformers_models.Opened) -> Any:
+def _built(folder_model: transformers_models.Opened) -> Any:
     """The model on the meta device, with the attention that counts."""
-    kind = found.kind
+    kind = folder_model.kind
     if not hasattr(kind, "can_generate") or not kind.can_generate():
         raise InputError(f"{kind.__name__} does not generate text: its prefill and decode have no price")
-    if getattr(found.config, "is_encoder_decoder", False):
+    if getattr(folder_model.config, "is_encoder_decoder", False):
         raise InputError(f"{kind.__name__} has an encoder; only models of a decoder alone are priced")
     AttentionInterface.register(COUNTED, _attention)
-    found.config.use_cache = True
+    folder_model.config.use_cache = True
     failing = refused("transformers cannot build it from its config.json")
     with failing, counted(pretrained_folder.NO_WEIGHTS), torch.device("meta"):
-        model = kind._from_config(found.config, attn_implementation="eager")
+        model = kind._from_config(folder_model.config, attn_implementation="eager")
         model.config._attn_implementation = COUNTED  # beyond transformers' check of what a class supports
     model.tie_weights()
     return model.eval()
@@ -163,7 +163,7 @@ def _pass(model: Any, batch: int, depth: int, num_tokens: int) -> Pass:
     )
 
 
-def _check(model: Any, one: Pass) -> None:
+def _check(model: Any, token_pass: Pass) -> None:
     """Refuse a model of which a token does not use each matrix once, as with experts: its price would be wrong.
 
     Raises:
@@ -171,10 +171,10 @@ def _check(model: Any, one: Pass) -> None:
     """
     matrices = sum(weight.numel() for weight in model.parameters() if weight.ndim >= 2)
     used = matrices - sum(map(torch.numel, _tables(model)))
-    if one.matrix_macs != used:
+    if token_pass.matrix_macs != used:
         raise InputError(
-            f"a token is multiplied with {one.matrix_macs:,} weights, and its matrices hold {used:,}: only models that "
-            "use each matrix once a token are priced, and no experts"
+            f"a token is multiplied with {token_pass.matrix_macs:,} weights, and its matrices hold {used:,}: only "
+            "models that use each matrix once a token are priced, and no experts"
         )
 
 

@@ -85,21 +85,21 @@ def examine(
     with explained(f"the data set {data} cannot be read"):
         arrays, targets = dataset.read(place) if place else (None, None)
     sizes: dict[str, Any] = {"dims": size_options.dims_from(dims), "shapes": size_options.shapes_from(shapes)}
-    asked = Asked(**sizes, trust=trust, arrays=arrays, crashed=tuple(crashed), try_s=try_s)
+    options = Asked(**sizes, trust=trust, arrays=arrays, crashed=tuple(crashed), try_s=try_s)
     with explained("it cannot be opened, or run once"):  # whatever a format's own steps do not expect
-        found: Found = kind.examine(source, target, asked)
-    weights = target / found.task.weights
+        facts: Found = kind.examine(source, target, options)
+    weights = target / facts.task.weights
     if not weights.exists():  # the format keeps the file as it is
         shutil.copyfile(source, weights)
-    if found.example is not None and place is None:
-        save_arrays(target / EXAMPLE, found.example)
+    if facts.example is not None and place is None:
+        save_arrays(target / EXAMPLE, facts.example)
     with explained(f"the targets of {data} cannot be compared with the outputs"):
-        judge, attributes, notes = _judge(place, arrays, targets, found, target, wanted)
+        judge, attributes, notes = _judge(place, arrays, targets, facts, target, wanted)
     code = imported_from(place.resolve().parent) if place is not None and place.suffix == dataset.PYTHON else []
-    origins = {str(file): cache.file_digest(file) for file in (*found.files, *code)}
-    _write(target, found, judge, {**attributes, "made_from": origins})
-    sizes = {"guessed": found.guessed, "given": dict(found.chosen.given), "following": found.chosen.following}
-    return {"weights": found.task.weights, **sizes, "notes": [*found.notes, *notes]}
+    origins = {str(file): cache.file_digest(file) for file in (*facts.files, *code)}
+    _write(target, facts, judge, {**attributes, "made_from": origins})
+    sizes = {"guessed": facts.guessed, "given": dict(facts.chosen.given), "following": facts.chosen.following}
+    return {"weights": facts.task.weights, **sizes, "notes": [*facts.notes, *notes]}
 
 
 def _check_installed(kind: ModuleType) -> None:
@@ -116,7 +116,7 @@ def _check_installed(kind: ModuleType) -> None:
 
 
 def _judge(
-    data: Path | None, arrays: Arrays | None, targets: Any, found: Found, folder: Path, wanted: Wanted
+    data: Path | None, arrays: Arrays | None, targets: Any, facts: Found, folder: Path, wanted: Wanted
 ) -> tuple[type[OwnTask] | None, dict[str, Any], tuple[str, ...]]:
     """Write the samples beside the task.
 
@@ -131,7 +131,7 @@ def _judge(
     if data is None or arrays is None:
         _refuse_named(wanted, "there are no targets to compare with: name them with --dataset")
         return None, {}, ()
-    arrays = dataset.fitted(arrays, found.inputs, batched=found.batched, what=str(data))
+    arrays = dataset.fitted(arrays, facts.inputs, batched=facts.batched, what=str(data))
     if data.suffix == dataset.PYTHON:
         _refuse_named(wanted, f"{data} has a metric of its own")
         return metrics.OwnMetrics, _own_metrics(data, arrays), ()
@@ -144,12 +144,12 @@ def _judge(
         raise InputError(f"{data}: targets has shape {targets.shape}; there are {count} samples")
     chosen = judge_of(
         targets,
-        found.outputs,
-        batched=found.batched,
-        sizes=found.sizes,
-        observe=lambda names: _observed(found, arrays, names),
+        facts.outputs,
+        batched=facts.batched,
+        sizes=facts.sizes,
+        observe=lambda names: _observed(facts, arrays, names),
         wanted=wanted,
-        labels=found.labels,
+        labels=facts.labels,
         data=str(data),
     )
     save_arrays(folder / TARGETS, {"targets": chosen.targets})
@@ -190,41 +190,41 @@ def _own_metrics(data: Path, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _observed(found: Found, arrays: Arrays, names: Collection[str]) -> Arrays | None:
+def _observed(facts: Found, arrays: Arrays, names: Collection[str]) -> Arrays | None:
     """Outputs for the first samples, along the first axis: as many as fit the time and the memory, one at least.
 
     Returns:
         None where the model does not run on them here; the cells that run it say why.
     """
-    if found.run is None:
+    if facts.run is None:
         return None
-    made: list[dict[str, np.ndarray]] = []
+    samples: list[dict[str, np.ndarray]] = []
     begun_s, num_bytes = time.monotonic(), 0
     try:
         for row in range(min(NUM_OBSERVED, len(next(iter(arrays.values()))))):
-            feeds = {name: array[row : row + 1] if found.batched else array[row] for name, array in arrays.items()}
-            outputs = {name: np.asarray(value) for name, value in found.run(feeds).items() if name in names}
-            made.append({name: value[0] if found.batched else value for name, value in outputs.items()})
+            feeds = {name: array[row : row + 1] if facts.batched else array[row] for name, array in arrays.items()}
+            outputs = {name: np.asarray(value) for name, value in facts.run(feeds).items() if name in names}
+            samples.append({name: value[0] if facts.batched else value for name, value in outputs.items()})
             num_bytes += sum(value.nbytes for value in outputs.values())
             if time.monotonic() - begun_s > OBSERVED_S or num_bytes > OBSERVED_BYTES:
                 break
-        return {name: ragged.stacked(one[name] for one in made) for name in made[0]}
+        return {name: ragged.stacked(sample[name] for sample in samples) for name in samples[0]}
     except Exception:
         return None
 
 
-def _write(folder: Path, found: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
+def _write(folder: Path, facts: Found, judge: type[OwnTask] | None, attributes: dict[str, Any]) -> None:
     """Write `task.py`; every value in it is written by `repr`, since names in a model may hold any text."""
     fields = {
-        "inputs": found.inputs,
-        "outputs": found.outputs,
-        "batched": found.batched,
-        "sizes": dict(found.sizes),
-        **({"labels": found.labels} if found.labels else {}),
-        **found.attributes,
+        "inputs": facts.inputs,
+        "outputs": facts.outputs,
+        "batched": facts.batched,
+        "sizes": dict(facts.sizes),
+        **({"labels": facts.labels} if facts.labels else {}),
+        **facts.attributes,
         **attributes,
     }
-    classes = [judge, found.task] if judge else [found.task]
+    classes = [judge, facts.task] if judge else [facts.task]
     text = TEMPLATE.format(
         imports="\n".join(sorted(f"from {kind.__module__} import {kind.__name__}" for kind in classes)),
         bases=", ".join(kind.__name__ for kind in classes),

@@ -64,8 +64,8 @@ def check(path: Path) -> None:
     columns = _count(head, "max_feature_idx", "its header", least=0) + 1
     trees.check_columns(columns, len(content), "its max_feature_idx says that it has columns:")
     for key in ("feature_names", "feature_infos"):
-        if (found := len(_words(_text(head, key, "its header")))) != columns:
-            raise InputError(f"its {key} has {found:,} items, and max_feature_idx says {columns:,}")
+        if (num_items := len(_words(_text(head, key, "its header")))) != columns:
+            raise InputError(f"its {key} has {num_items:,} items, and max_feature_idx says {columns:,}")
     for item in _words(head["feature_infos"]):
         if not FEATURE.fullmatch(item):
             raise InputError(
@@ -133,9 +133,9 @@ def _check_groups(head: Fields, num_trees: int) -> None:
         raise InputError(
             f"its {num_trees:,} trees are no rounds of num_tree_per_iteration {groups:,} for {classes:,} classes"
         )
-    for told in re.findall(r"num_class:([^ ]+)", head.get("objective", "")):  # LightGBM takes the last of them
-        if told != str(classes):
-            raise InputError(f"its objective is of {told[:40]} classes, and its num_class is {classes:,}")
+    for class_count in re.findall(r"num_class:([^ ]+)", head.get("objective", "")):  # LightGBM takes the last of them
+        if class_count != str(classes):
+            raise InputError(f"its objective is of {class_count[:40]} classes, and its num_class is {classes:,}")
 
 
 def _check_tree(tree: Fields, what: str, columns: int) -> None:
@@ -148,12 +148,12 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
         _check_linear(tree, leaves, what, columns)
     if leaves == 1:
         return
-    found = {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE}
-    found |= {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE_OPTIONAL if key in tree}
+    numbers = {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE}
+    numbers |= {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE_OPTIONAL if key in tree}
     for key in PER_LEAF_OPTIONAL:
         if key in tree:
             _numbers(tree, key, leaves, what)
-    left, right = (_whole(found[key], f"{key} of {what}") for key in ("left_child", "right_child"))
+    left, right = (_whole(numbers[key], f"{key} of {what}") for key in ("left_child", "right_child"))
     for key, side in (("left_child", left), ("right_child", right)):
         trees.check_places(side[side >= 0], leaves - 1, f"{key} of {what} names node")
         trees.check_places(~side[side < 0], leaves, f"{key} of {what} names leaf")
@@ -163,15 +163,15 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
     at_leaves = np.sort(~np.concatenate([left[left < 0], right[right < 0]]))
     if at_leaves.tolist() != list(range(leaves)):
         raise InputError(f"{what} does not have each of its {leaves:,} leaves once")
-    trees.check_places(_whole(found["split_feature"], f"split_feature of {what}"), columns, f"{what} compares column")
-    _check_categories(tree, found, what)
+    trees.check_places(_whole(numbers["split_feature"], f"split_feature of {what}"), columns, f"{what} compares column")
+    _check_categories(tree, numbers, what)
 
 
-def _check_categories(tree: Fields, found: Mapping[str, np.ndarray], what: str) -> None:
+def _check_categories(tree: Fields, numbers: Mapping[str, np.ndarray], what: str) -> None:
     count = _count(tree, "num_cat", what, least=0)
-    decisions = _whole(found.get("decision_type", np.zeros(0)), f"decision_type of {what}")
+    decisions = _whole(numbers.get("decision_type", np.zeros(0)), f"decision_type of {what}")
     trees.check_places(decisions, MISSING, f"decision_type of {what} is")
-    compared = found["threshold"][(decisions & CATEGORICAL) > 0] if decisions.size else found["threshold"][:0]
+    compared = numbers["threshold"][(decisions & CATEGORICAL) > 0] if decisions.size else numbers["threshold"][:0]
     trees.check_places(_whole(compared, f"threshold of {what}"), count, f"threshold of {what} names categories")
     if not count:
         return
@@ -200,15 +200,15 @@ def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str,
         lines = block.decode().split("\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{what} is no text in UTF-8") from error
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in lines:
         key, sign, value = line.partition("=")
         if (not sign and line not in bare) or (sign and not key):  # LightGBM reads no further, or the value as a key
             raise InputError(f"{what} has the line {line[:40]!r}, which is no field with a value")
-        if key in found and sign:
+        if key in fields and sign:
             raise InputError(f"{what} has the field {key!r} twice")
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _text(fields: Fields, key: str, what: str) -> str:
@@ -233,10 +233,10 @@ def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
     words = _words(_text(fields, key, what))
     if len(words) != count:
         raise InputError(f"{key} of {what} has {len(words):,} numbers; there must be {count:,}")
-    found = _parsed(words, NUMBER if key in WHOLE else DECIMAL, f"{key} of {what}")
-    if not np.isfinite(found).all():
-        raise InputError(f"{key} of {what} holds {found[~np.isfinite(found)][0]:g}; finite numbers are allowed")
-    return found
+    numbers = _parsed(words, NUMBER if key in WHOLE else DECIMAL, f"{key} of {what}")
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{key} of {what} holds {numbers[~np.isfinite(numbers)][0]:g}; finite numbers are allowed")
+    return numbers
 
 
 def _words(text: str) -> list[str]:

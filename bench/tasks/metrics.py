@@ -188,10 +188,10 @@ class OwnMetrics(JudgedTask):
         return float(loss(outputs, targets)) if loss else math.nan
 
     def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
-        found = dataset.module(Path(self.data)).metrics(outputs, targets)
-        if not isinstance(found, Mapping) or self.metric_name not in found:
+        figures = dataset.module(Path(self.data)).metrics(outputs, targets)
+        if not isinstance(figures, Mapping) or self.metric_name not in figures:
             raise InputError(f"{self.data}: metrics() must return a dict with {self.metric_name!r}, its metric_name")
-        return {str(name): float(value) for name, value in found.items()}
+        return {str(name): float(value) for name, value in figures.items()}
 
     def points(self, outputs: Arrays, targets: Sequence[Any]) -> Points | str:
         """The values of the file's `per_sample`, down to its `worst`.

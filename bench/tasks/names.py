@@ -107,8 +107,8 @@ def _choose(
         note = f"the results named {name} in {results} are of the same model at another place; they go on"
         return Chosen(name=name, claim=known[name], note=note)
     name = next((name for name in candidates if name not in known), candidates[-1])
-    told = f"results named {first} in {results} are of another file; those of {fetched or path} are named {name}"
-    return Chosen(name=name, claim=own, note=None if name == first else told)
+    message = f"results named {first} in {results} are of another file; those of {fetched or path} are named {name}"
+    return Chosen(name=name, claim=own, note=None if name == first else message)
 
 
 def keep(results: Path, chosen: Chosen) -> None:
@@ -142,10 +142,10 @@ def _locked(results: Path) -> Iterator[None]:
     Raises:
         StoreError: the folder of results cannot be written.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
             results.mkdir(parents=True, exist_ok=True)
-            file = held.enter_context(os.fdopen(files.open_to_change(results / LOCK), "rb"))
+            file = stack.enter_context(os.fdopen(files.open_to_change(results / LOCK), "rb"))
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             fix = "choose another folder with --results"
@@ -157,8 +157,8 @@ def _read(results: Path) -> Mapping[str, Claim]:
     """The models by name; none where the file cannot be read, which the next run writes anew."""
     from bench.records import side_files
 
-    found, _ = side_files.read(results / FILE, dict[str, Claim], fix="`bench run --model` writes the file anew")
-    return found or {}
+    claims, _ = side_files.read(results / FILE, dict[str, Claim], fix="`bench run --model` writes the file anew")
+    return claims or {}
 
 
 def _place(results: Path, path: Path) -> str:

@@ -60,10 +60,14 @@ class Interface:
         """
         shapes = [spec.shape[1:] if self.batched else spec.shape for spec in self.inputs]
         known = stated(dim for shape in shapes for dim in shape if isinstance(dim, str))
-        kept = {dim: size for dim, size in sizes.items() if dim in known.sizes or dim in known.dims}
-        asked = {dim: size for dim, size in given.items() if dim in kept}
-        chosen = Chosen(stated=known, given=asked, sizes={dim: kept[dim] for dim in known.dims if dim in kept})
-        return Found(task=task, **vars(self), sizes=kept, chosen=chosen, **more)
+        dynamic_sizes = {dim: size for dim, size in sizes.items() if dim in known.sizes or dim in known.dims}
+        user_sizes = {dim: size for dim, size in given.items() if dim in dynamic_sizes}
+        chosen = Chosen(
+            stated=known,
+            given=user_sizes,
+            sizes={dim: dynamic_sizes[dim] for dim in known.dims if dim in dynamic_sizes},
+        )
+        return Found(task=task, **vars(self), sizes=dynamic_sizes, chosen=chosen, **more)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,8 +107,8 @@ class Found(Interface):
         Where no node is to blame, notes about outputs that differ between two runs are kept for the rows.
         """
         lines = training.told(nodes)
-        kept = lines or tuple(note for note in self.notes if training.DIFFERS in note)
-        if not kept:
+        row_notes = lines or tuple(note for note in self.notes if training.DIFFERS in note)
+        if not row_notes:
             return self
-        attributes = {**self.attributes, "unsettled": kept}
+        attributes = {**self.attributes, "unsettled": row_notes}
         return dataclasses.replace(self, attributes=attributes, notes=(*lines, *self.notes))

@@ -16,19 +16,19 @@ SAME = 1e-2
 """Two runs of a model that draws no random numbers differ by less, as a share of the largest value."""
 
 
-def _agrees(one: np.ndarray, other: np.ndarray) -> bool:
+def _agrees(array: np.ndarray, other: np.ndarray) -> bool:
     """Whether two runs with the same inputs gave the same, but for the rounding of sums in another order."""
-    if one.shape != other.shape:
+    if array.shape != other.shape:
         return False
-    if one.dtype.kind != "f" or not one.size or not np.isfinite(one).all():
-        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-    return bool(np.abs(one - other).max() <= SAME * np.abs(one).max())
+    if array.dtype.kind != "f" or not array.size or not np.isfinite(array).all():
+        return np.array_equal(array, other, equal_nan=array.dtype.kind == "f")
+    return bool(np.abs(array - other).max() <= SAME * np.abs(array).max())
 
 
 def unsteady(run: Run, feeds: Arrays) -> tuple[str, ...]:
     """Lines about the outputs that differ between two runs with the same inputs."""
-    one, again = run(feeds), run(feeds)
-    differs = [name for name, array in one.items() if not _agrees(np.asarray(array), np.asarray(again[name]))]
+    outputs, again = run(feeds), run(feeds)
+    differs = [name for name, array in outputs.items() if not _agrees(np.asarray(array), np.asarray(again[name]))]
     return tuple(f"output {name!r} {DIFFERS}, so its fidelity says little; {SETTLE}" for name in differs)
 
 
@@ -40,13 +40,13 @@ def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
         first: made-up inputs by name.
         second: other made-up inputs of the same shapes.
     """
-    one, again = run(first), run(first)
+    outputs, again = run(first), run(first)
     try:
         other = run(second)
     except Exception as error:
         return (f"it runs with some made-up inputs and not with others ({one_line(error)}); give real samples",)
     lines = []
-    for name, array in one.items():
+    for name, array in outputs.items():
         values = np.asarray(array)
         what, advice = None, "give real samples with --dataset"
         if not _agrees(values, np.asarray(again[name])):

@@ -157,14 +157,14 @@ def weights_of(folder: Path, stored: Mapping[str, Any], *, trust: bool) -> Weigh
     names = lists[name] if name.endswith(INDEX) else [name]
     if missing := [part for part in names if not (folder / part).is_file()]:
         raise InputError(f"its {name} names {missing[0]!r}, which is not in the folder")
-    found = tuple(inside(folder / part, folder) for part in names)
+    paths = tuple(inside(folder / part, folder) for part in names)
     if any(part.endswith(PICKLED) for part in names):
         check_pickles(trust)
-        size = sum(path.stat().st_size for path in found)
-        return Weights(files=found, is_pickled=True, num_tensors=size, num_elements=size)
-    shapes = [shape for path in found for shape in shapes_of(path).values()]
+        size = sum(path.stat().st_size for path in paths)
+        return Weights(files=paths, is_pickled=True, num_tensors=size, num_elements=size)
+    shapes = [shape for path in paths for shape in shapes_of(path).values()]
     return Weights(
-        files=found, is_pickled=False, num_tensors=len(shapes), num_elements=sum(math.prod(shape) for shape in shapes)
+        files=paths, is_pickled=False, num_tensors=len(shapes), num_elements=sum(math.prod(shape) for shape in shapes)
     )
 
 
@@ -229,13 +229,14 @@ def check_counts(stored: Mapping[str, Any], weights: Weights) -> None:
             most = min(max(weights.num_elements, MANY_LABELS), MOST_LABELS)
         for number in numbers:
             if not number <= most:
-                held = (
+                description = (
                     f"{weights.num_tensors:,} tensors of {weights.num_elements:,} numbers"
                     if weights.files
                     else "not there"
                 )
                 raise InputError(
-                    f"its {CONFIG} has {shown(number)} for {key}, and its weights are {held}; up to {most:,} are built"
+                    f"its {CONFIG} has {shown(number)} for {key}, and its weights are {description}; up to "
+                    f"{most:,} are built"
                 )
             if is_count and number < 0:
                 raise InputError(f"its {CONFIG} has {shown(number)} for {key}; 0 and more are allowed")

@@ -67,8 +67,8 @@ def from_example(run: Run, example: Arrays, opened: tuple[TensorSpec, ...] | Non
     if len({spec.shape[:1] for spec in fixed}) == 1 and fixed[0].shape:
         opened = opened or tuple(dataclasses.replace(spec, shape=(BATCH, *spec.shape[1:])) for spec in fixed)
         with contextlib.suppress(Exception):  # then the model takes the example as it is, or not at all
-            if (found := from_specs(run, opened, example)).batched:
-                return found
+            if (interface := from_specs(run, opened, example)).batched:
+                return interface
     return from_specs(run, fixed, example)
 
 
@@ -112,10 +112,10 @@ def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple
     shapes: dict[str, list[int | str]] = {name: list(array.shape) for name, array in first.items()}
     known = choose(stated_of(inputs), sizes, {}, strict=False)
     for dim in known.stated.dims:
-        for others, found in _others(run, inputs, example, known, dim):
-            if any(array.ndim != first[name].ndim for name, array in found.items()):
+        for others, outputs in _others(run, inputs, example, known, dim):
+            if any(array.ndim != first[name].ndim for name, array in outputs.items()):
                 continue  # as of a model that drops every axis of size 1: its outputs are those of this size
-            for name, array in found.items():
+            for name, array in outputs.items():
                 for axis, (before, after) in enumerate(zip(first[name].shape, array.shape, strict=True)):
                     if before != after:
                         follows = [
@@ -145,7 +145,7 @@ def _others(
         try:
             texts = {text: value_of(chosen.stated.sizes[text], sizes) for text in chosen.stated.following}
             others = {dim: other, **{text: size for text, size in texts.items() if size != chosen.values[text]}}
-            found = run(resized(example, inputs, others))
+            outputs = run(resized(example, inputs, others))
         except Exception:
             continue
-        yield others, found
+        yield others, outputs

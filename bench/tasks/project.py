@@ -42,8 +42,8 @@ def _origin(address: str) -> str | None:
             host, path = parts.hostname or "", parts.path
         except ValueError:
             return None
-    elif found := SCP.fullmatch(address):
-        host, path = found[1].lower(), found[2]
+    elif match := SCP.fullmatch(address):
+        host, path = match[1].lower(), match[2]
     elif Path(address).is_absolute():
         host, path = "", address
     else:  # none, or a path from the checkout on

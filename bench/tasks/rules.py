@@ -79,16 +79,16 @@ def _in_range(rules: Sequence[Rule], classes: np.ndarray) -> list[Rule]:
     Raises:
         InputError: there are rules, and none has.
     """
-    kept, refusals = [], []
+    fitting_rules, refusals = [], []
     for rule in rules:
         try:
             _check_range(classes, rule)
-            kept.append(rule)
+            fitting_rules.append(rule)
         except InputError as error:
             refusals.append(error)
-    if refusals and not kept:
+    if refusals and not fitting_rules:
         raise refusals[0]
-    return kept
+    return fitting_rules
 
 
 def _check_range(classes: np.ndarray, rule: Rule) -> None:

@@ -30,8 +30,8 @@ class Signature:
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         """The output tensors by name, for input tensors by name."""
-        made = self.function(*(inputs[name] for name in self.structured_input_signature[1]))
-        return dict(zip(self.outputs, made, strict=True))
+        tensors = self.function(*(inputs[name] for name in self.structured_input_signature[1]))
+        return dict(zip(self.outputs, tensors, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,12 +52,20 @@ def load(folder: Path) -> Loaded:
     v1 = tf.compat.v1
     with tf.Graph().as_default() as graph, v1.Session(graph=graph) as session:
         meta = v1.saved_model.load(session, [tf.saved_model.SERVING], str(folder))
-        told = {name: one for name, one in meta.signature_def.items() if one.inputs and one.outputs}
-        made_by = sorted({info.name.split(":")[0] for one in told.values() for info in one.outputs.values()})
+        definitions = {
+            name: definition
+            for name, definition in meta.signature_def.items()
+            if definition.inputs and definition.outputs
+        }
+        made_by = sorted(
+            {info.name.split(":")[0] for definition in definitions.values() for info in definition.outputs.values()}
+        )
         frozen = v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), made_by)
     trained = [tensor for tensor in map(_weight, frozen.node) if tensor is not None]
     wrapped = v1.wrap_function(lambda: v1.import_graph_def(frozen, name=""), [])
-    return Loaded(signatures={name: _signature(wrapped, one, trained) for name, one in told.items()})
+    return Loaded(
+        signatures={name: _signature(wrapped, definition, trained) for name, definition in definitions.items()}
+    )
 
 
 def _weight(node: Any) -> Any | None:
@@ -66,19 +74,19 @@ def _weight(node: Any) -> Any | None:
 
     if node.op != "Const":
         return None
-    held = node.attr["value"].tensor
-    dtype, shape = tf.as_dtype(held.dtype), tf.TensorShape(held.tensor_shape)
+    tensor = node.attr["value"].tensor
+    dtype, shape = tf.as_dtype(tensor.dtype), tf.TensorShape(tensor.tensor_shape)
     return tf.TensorSpec(shape, dtype) if dtype.is_floating and shape.rank else None
 
 
-def _signature(wrapped: Any, told: Any, trained: Sequence[Any]) -> Signature:
+def _signature(wrapped: Any, definition: Any, trained: Sequence[Any]) -> Signature:
     """A signature whose graph calls no functions: converters cannot follow calls within an imported graph."""
     import tensorflow as tf
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     inputs, outputs = (
         {name: wrapped.graph.as_graph_element(info.name) for name, info in sorted(side.items())}
-        for side in (told.inputs, told.outputs)
+        for side in (definition.inputs, definition.outputs)
     )
     specs = {name: tf.TensorSpec(tensor.shape, tensor.dtype, name) for name, tensor in inputs.items()}
     return Signature(

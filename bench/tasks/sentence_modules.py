@@ -107,9 +107,9 @@ class Dense(nn.Module):
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
-        given = {**DENSE, **settings}
-        self.linear = nn.Linear(given["in_features"], given["out_features"], bias=given["bias"])
-        self.activation = _activation(given["activation_function"])
+        all_settings = {**DENSE, **settings}
+        self.linear = nn.Linear(all_settings["in_features"], all_settings["out_features"], bias=all_settings["bias"])
+        self.activation = _activation(all_settings["activation_function"])
 
     def forward(self, embeddings_ND: torch.Tensor) -> torch.Tensor:
         return self.activation(self.linear(embeddings_ND))
@@ -161,10 +161,10 @@ def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Pat
         _activation(settings.get("activation_function", DENSE["activation_function"]))
         path = inside(weights_of(folder, trust=trust), root)
         wanted = (settings["out_features"], settings["in_features"])
-        if path.suffix == ".safetensors" and (found := shapes_of(path).get("linear.weight")) != wanted:
+        if path.suffix == ".safetensors" and (shape := shapes_of(path).get("linear.weight")) != wanted:
             raise InputError(
                 f"its {folder.name} has in_features {wanted[1]:,} and out_features {wanted[0]:,}, and its "
-                f"linear.weight is {'missing' if found is None else found}"
+                f"linear.weight is {'missing' if shape is None else shape}"
             )
 
 

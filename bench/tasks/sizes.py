@@ -37,7 +37,7 @@ def choose(
     task: type[OwnTask],
     run: probe.Run,
     inputs: tuple[TensorSpec, ...],
-    asked: Asked,
+    options: Asked,
     attributes: Mapping[str, Any] = {},
     *,
     likely: Mapping[str, int] = {},
@@ -50,7 +50,7 @@ def choose(
         task: the class of the model's task.
         run: runs the model once.
         inputs: specs of the inputs, in order.
-        asked: sizes and samples that the user gave.
+        options: sizes and samples that the user gave.
         attributes: class attributes of the generated task besides those that follow from running the model.
         likely: sizes to try first, by dimension, where the model's format tells more than the dimension's name.
         domains: the least and the largest value of made-up inputs, by name.
@@ -66,35 +66,35 @@ def choose(
             kind = "O"
         if kind not in probe.KINDS:
             raise InputError(f"input {spec.name!r} holds {spec.dtype}; only real numbers, bools and strings can be fed")
-    given = given_sizes(inputs, asked)
-    first = chosen(inputs, given, asked, likely).values
-    sizes, interface = try_out(run, inputs, given, asked, [first] if likely else [], domains)
+    user_sizes = given_sizes(inputs, options)
+    first = chosen(inputs, user_sizes, options, likely).values
+    sizes, interface = try_out(run, inputs, user_sizes, options, [first] if likely else [], domains)
     tried = {dim: max(size, num_samples) if dim == probe.BATCH else size for dim, size in sizes.items()}
-    notes = doubts(run, inputs, tried, asked, domains)
+    notes = doubts(run, inputs, tried, options, domains)
     if domains:
         attributes = {**attributes, "domains": dict(domains)}
-    return interface.found(task, sizes=sizes, given=given, attributes=attributes, notes=notes, run=run)
+    return interface.found(task, sizes=sizes, given=user_sizes, attributes=attributes, notes=notes, run=run)
 
 
 def doubts(
     run: probe.Run,
     inputs: Sequence[TensorSpec],
     sizes: Mapping[str, int],
-    asked: Asked,
+    options: Asked,
     domains: Mapping[str, Domain] = {},
 ) -> tuple[str, ...]:
     """Lines about outputs whose fidelity says little, see `plausible.doubts`; none where there are real samples."""
-    if asked.arrays is not None:
+    if options.arrays is not None:
         return ()
-    examples = (example_of(inputs, sizes, asked, domains, seed=seed) for seed in (0, 1))
+    examples = (example_of(inputs, sizes, options, domains, seed=seed) for seed in (0, 1))
     return plausible.doubts(run, *examples)
 
 
 def try_out(
     run: probe.Run,
     inputs: tuple[TensorSpec, ...],
-    given: Mapping[str, int],
-    asked: Asked,
+    user_sizes: Mapping[str, int],
+    options: Asked,
     first: Iterable[Mapping[str, int]] = (),
     domains: Mapping[str, Domain] = {},
 ) -> tuple[dict[str, int], Interface]:
@@ -103,8 +103,8 @@ def try_out(
     Args:
         run: runs the model once.
         inputs: specs of the inputs, in order.
-        given: sizes by name that stay.
-        asked: sizes and samples that the user gave.
+        user_sizes: sizes by name that stay.
+        options: sizes and samples that the user gave.
         first: sizes to try before the guesses.
         domains: the least and the largest value of made-up inputs, by name.
 
@@ -113,31 +113,31 @@ def try_out(
         InputError: an output cannot be compared.
     """
     failures: list[tuple[dict[str, int], Exception]] = []
-    for sizes in itertools.chain(first, guesses(inputs, given, asked)):
+    for sizes in itertools.chain(first, guesses(inputs, user_sizes, options)):
         try:
-            return dict(sizes), probe.from_specs(run, inputs, example_of(inputs, sizes, asked, domains))
+            return dict(sizes), probe.from_specs(run, inputs, example_of(inputs, sizes, options, domains))
         except InputError:
             raise
         except Exception as error:
             failures.append((dict(sizes), error))
     sizes, reason = failures[0]
     with_sizes = " with " + ", ".join(f"{dim}={size}" for dim, size in sizes.items()) if sizes else ""
-    open_dims = [dim for dim in probe.stated_of(inputs).dims if dim != probe.BATCH and dim not in given]
+    open_dims = [dim for dim in probe.stated_of(inputs).dims if dim != probe.BATCH and dim not in user_sizes]
     fix = f"; say its sizes, such as {option(open_dims[0], 'SIZE')}" if open_dims else ""
     raise NothingRunsError(f"it does not run{with_sizes}: {one_line(reason)}{fix}") from reason
 
 
-def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
+def given_sizes(inputs: Sequence[TensorSpec], options: Asked) -> dict[str, int]:
     """Sizes of named dimensions that the user gave by `--dim` or `--shape`, or that the data set has.
 
     Raises:
         InputError: the model has no such input or dimension, or the input's shape is another.
     """
     specs = {spec.name: spec for spec in inputs}
-    found: dict[str, int] = {}
-    shapes = dict(asked.shapes)
-    if asked.arrays is not None:
-        for name, array in dataset.named(asked.arrays, list(specs)).items():
+    sizes: dict[str, int] = {}
+    shapes = dict(options.shapes)
+    if options.arrays is not None:
+        for name, array in dataset.named(options.arrays, list(specs)).items():
             if name in specs:  # `dataset.fitted` says what does not fit
                 whole = array.shape[1:] if array.ndim == len(specs[name].shape) + 1 else (1, *array.shape[1:])
                 shapes.setdefault(name, GivenShape(sizes=tuple(whole), dtype=None))
@@ -146,35 +146,35 @@ def given_sizes(inputs: Sequence[TensorSpec], asked: Asked) -> dict[str, int]:
             raise InputError(f"it has no input {name!r}; its inputs: {', '.join(specs)}")
         dims = specs[name].shape
         is_fitting = dataset.fits(dims, shape.sizes)
-        if not is_fitting and name in asked.shapes:
+        if not is_fitting and name in options.shapes:
             raise InputError(f"input {name!r} is {'x'.join(map(str, dims))}, not {'x'.join(map(str, shape.sizes))}")
         if is_fitting:
             for dim, size in zip(dims, shape.sizes, strict=True):
-                if isinstance(dim, str) and found.setdefault(dim, size) != size and name in asked.shapes:
-                    raise InputError(f"dimension {dim!r} is given two sizes, {found[dim]} and {size}")
+                if isinstance(dim, str) and sizes.setdefault(dim, size) != size and name in options.shapes:
+                    raise InputError(f"dimension {dim!r} is given two sizes, {sizes[dim]} and {size}")
     known = probe.stated_of(inputs)
     names = {*known.sizes, *known.dims}
-    shaped = {dim for name in asked.shapes for dim in specs[name].shape}
-    for dim, size in asked.dims.items():
-        if dim in shaped and found[dim] != size:
-            raise InputError(f"dimension {dim!r} is given two sizes, {found[dim]} and {size}")
+    shaped = {dim for name in options.shapes for dim in specs[name].shape}
+    for dim, size in options.dims.items():
+        if dim in shaped and sizes[dim] != size:
+            raise InputError(f"dimension {dim!r} is given two sizes, {sizes[dim]} and {size}")
         if dim not in names:
             if not names:
                 raise InputError(f"it has no dynamic dimension {dim!r}, nor any other")
             raise InputError(f"it has no dynamic dimension {dim!r}; its dynamic dimensions: {', '.join(sorted(names))}")
-        found[dim] = size
-    return found
+        sizes[dim] = size
+    return sizes
 
 
 def chosen(
-    inputs: Sequence[TensorSpec], given: Mapping[str, int], asked: Asked, likely: Mapping[str, int] = {}
+    inputs: Sequence[TensorSpec], user_sizes: Mapping[str, int], options: Asked, likely: Mapping[str, int] = {}
 ) -> Chosen:
     """The likeliest sizes of all dimensions; sizes that were given stay, and what follows from them follows.
 
     Args:
         inputs: specs of the inputs.
-        given: see `given_sizes`.
-        asked: sizes and samples that the user gave. The sizes of samples are as they are, whatever the model states.
+        user_sizes: see `given_sizes`.
+        options: sizes and samples that the user gave. The sizes of samples are as they are, whatever the model states.
         likely: sizes by dimension that the model's format tells.
 
     Raises:
@@ -182,16 +182,16 @@ def chosen(
     """
     known = probe.stated_of(inputs)
     guessed = tensors.likely_sizes(known, [spec.shape for spec in inputs])
-    return sizing.choose(known, given, {**guessed, **likely}, strict=asked.arrays is None)
+    return sizing.choose(known, user_sizes, {**guessed, **likely}, strict=options.arrays is None)
 
 
-def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int], asked: Asked) -> Iterator[dict[str, int]]:
+def guesses(inputs: Sequence[TensorSpec], user_sizes: Mapping[str, int], options: Asked) -> Iterator[dict[str, int]]:
     """Sizes of every dimension to try, the likeliest first; sizes that were given stay, and others follow.
 
     Raises:
         InputError: the sizes that were given contradict each other.
     """
-    first = chosen(inputs, given, asked)
+    first = chosen(inputs, user_sizes, options)
     yield first.values
     free = [dim for dim, size in first.guessed.items() if size == OTHER_SIZES[0]]
     tries = (  # a recurrent state's unnamed dimension is often the batch, so any of them may be 1
@@ -202,13 +202,13 @@ def guesses(inputs: Sequence[TensorSpec], given: Mapping[str, int], asked: Asked
     )
     for sizes in itertools.islice(tries, MOST_TRIES):
         with contextlib.suppress(InputError):  # with these sizes an expression is no whole number
-            yield sizing.choose(first.stated, given, sizes, strict=asked.arrays is None).values
+            yield sizing.choose(first.stated, user_sizes, sizes, strict=options.arrays is None).values
 
 
 def example_of(
     inputs: Sequence[TensorSpec],
     sizes: Mapping[str, int],
-    asked: Asked,
+    options: Asked,
     domains: Mapping[str, Domain] = {},
     *,
     seed: int = 0,
@@ -218,18 +218,18 @@ def example_of(
     Raises:
         InputError: the data set does not fit the inputs.
     """
-    if asked.arrays is not None:
+    if options.arrays is not None:
         try:
-            rows = dataset.fitted(asked.arrays, inputs, batched=True, what="the data set")
+            rows = dataset.fitted(options.arrays, inputs, batched=True, what="the data set")
         except InputError as error:  # each sample may be a whole request
             with contextlib.suppress(InputError):
-                rows = dataset.fitted(asked.arrays, inputs, batched=False, what="the data set")
+                rows = dataset.fitted(options.arrays, inputs, batched=False, what="the data set")
                 return {name: np.asarray(array[0]) for name, array in rows.items()}
             raise error
         return {name: array[:1] for name, array in rows.items()}
     for spec in inputs:
         shape, num_bytes = sized(spec.shape, sizes), np.dtype(spec.dtype).itemsize * math.prod(sized(spec.shape, sizes))
-        if num_bytes > MOST_BYTES and not (asked.dims or asked.shapes):
+        if num_bytes > MOST_BYTES and not (options.dims or options.shapes):
             raise InputError(
                 f"its input {spec.name!r} is {'x'.join(map(str, shape))} of {spec.dtype}, {num_bytes:,} bytes; up to "
                 f"{MOST_BYTES:,} are made up: give samples by --dataset, or its size by --shape"

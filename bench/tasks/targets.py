@@ -88,10 +88,10 @@ def judge_of(
         if not shapes:
             raise InputError(f"{data}: {metrics.other_shapes(uneven[0], seen[uneven[0]])}")
     chooser = _Chooser(shapes=shapes, dtypes=dtypes, observed=observed, wanted=wanted, labels=labels, data=data)
-    found = chooser.rmse(targets) if chooser.metric_of(targets) == RMSE else chooser.accuracy(targets)
-    others = [name for name in known if name != found.attributes["judged"]]
+    judge = chooser.rmse(targets) if chooser.metric_of(targets) == RMSE else chooser.accuracy(targets)
+    others = [name for name in known if name != judge.attributes["judged"]]
     judged = f"; not judged by it: {', '.join(others)} (--output NAME judges another)" if others else ""
-    return dataclasses.replace(found, note=found.note + judged)
+    return dataclasses.replace(judge, note=judge.note + judged)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -306,10 +306,10 @@ class _Chooser:
         """
         if rule.is_score or classes.dtype.kind == "U":
             return
-        kept = classes if ignored is None else classes[classes != ignored]
+        judged_classes = classes if ignored is None else classes[classes != ignored]
         num_classes = rule.num_classes
-        may_be_lower = kept.min() > 0 or num_classes is None
-        may_be_higher = num_classes is None or kept.max() < num_classes - 1
+        may_be_lower = judged_classes.min() > 0 or num_classes is None
+        may_be_higher = num_classes is None or judged_classes.max() < num_classes - 1
         shifts = [shift for shift, may_be in ((-1, may_be_lower), (1, may_be_higher)) if may_be]
         predicted = self.observed.predicted(rule, classes) if shifts else None
         if predicted is None:
@@ -324,10 +324,10 @@ class _Chooser:
             if agreed >= SHIFTED and as_is < agreed / 2:
                 allowed = f"{num_classes} classes: 0 to {num_classes - 1}" if num_classes else "classes of its own"
                 raise InputError(
-                    f"{self.data}: targets run from {int(kept.min())} to {int(kept.max())}; output {rule.output!r} has "
-                    f"{allowed}; on the first {len(predicted)} samples the model is right in {100 * as_is:.0f} % as "
-                    f"they are, and in {100 * agreed:.0f} % with {'1 added' if shift > 0 else '1 subtracted'}: number "
-                    "them as the model does"
+                    f"{self.data}: targets run from {int(judged_classes.min())} to {int(judged_classes.max())}; "
+                    f"output {rule.output!r} has {allowed}; on the first {len(predicted)} samples the model is right "
+                    f"in {100 * as_is:.0f} % as they are, and in {100 * agreed:.0f} % with "
+                    f"{'1 added' if shift > 0 else '1 subtracted'}: number them as the model does"
                 )
 
     def _threshold(self, rule: Rule) -> tuple[float | None, str]:

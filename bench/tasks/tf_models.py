@@ -65,9 +65,9 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
 def named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:
     """Names and tensors of a nested output in order; a tensor in a list or tuple is named by its place."""
     if isinstance(value, Mapping):
-        return [found for key, item in value.items() for found in named_tensors(item, str(key))]
+        return [pair for key, item in value.items() for pair in named_tensors(item, str(key))]
     if isinstance(value, (list, tuple)):
-        return [found for place, item in enumerate(value) for found in named_tensors(item, f"{name}_{place}")]
+        return [pair for place, item in enumerate(value) for pair in named_tensors(item, f"{name}_{place}")]
     return [(name, value)]
 
 

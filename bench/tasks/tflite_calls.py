@@ -61,15 +61,15 @@ def _named(model: Any, graph: Any, count: int, what: str) -> list[int]:
     Raises:
         InputError: one does not exist, or the options of an operator are of another type.
     """
-    found = []
+    numbers = []
     for at in range(graph.OperatorsLength()):
         operator = graph.Operators(at)
         code = model.OperatorCodes(operator.OpcodeIndex())
         for field, number in _calls(operator, max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), at, what):
             if not 0 <= number < count:
                 raise InputError(f"{field} of operator {at} of {what} is subgraph {number}, and there are {count}")
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 def _calls(operator: Any, kind: int, at: int, what: str) -> Iterator[tuple[str, int]]:

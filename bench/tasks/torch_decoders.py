@@ -37,8 +37,8 @@ def facts(model: Any) -> dict[str, int] | str:
     """
     try:
         with torch.inference_mode(), _eager(model):
-            found = _found(model)
-            return found if isinstance(found, str) else _difference(model, Decoder(**found)) or found
+            fields = _found(model)
+            return fields if isinstance(fields, str) else _difference(model, Decoder(**fields)) or fields
     except Exception as error:  # a model's own code fails in ways of its own, and can be measured without a cache
         return f"it does not run with a cache ({one_line(error)})"
 
@@ -62,8 +62,8 @@ def _difference(model: Any, decoder: Decoder) -> str | None:
     exported: Stepper = PassStepper(Step(model), request, None, "float32")
     stepped = _stepped(exported, ids)
     static = _stepped(TorchStepper(Step(model), request, lambda module: module, "float32"), ids)
-    for described, found in (("passes with a growing cache", stepped), ("passes with a static cache", static)):
-        worst = float((found - whole).abs().max() / whole.std())
+    for described, logits in (("passes with a growing cache", stepped), ("passes with a static cache", static)):
+        worst = float((logits - whole).abs().max() / whole.std())
         if not worst < CLOSE:
             return f"its {described} differ from one pass over all tokens ({worst:.2g} standard deviations of a logit)"
     return None
@@ -92,7 +92,7 @@ def _found(model: Any) -> dict[str, int] | str:
     _, num_groups, num_tokens, head_size = shapes.pop()
     if num_tokens != EXAMPLE_TOKENS:
         return "its layers do not keep the keys and values of every token"
-    found = {
+    fields = {
         "num_layers": len(cache.layers),
         "num_heads": int(config.num_attention_heads),
         "num_groups": num_groups,
@@ -105,7 +105,7 @@ def _found(model: Any) -> dict[str, int] | str:
     ends = {"pad_id": getattr(config, "pad_token_id", None), "end_id": end[0] if isinstance(end, list) and end else end}
     if ends["pad_id"] == ends["end_id"]:
         ends["pad_id"] = None
-    return {**found, **{name: token for name, token in ends.items() if isinstance(token, int) and token >= 0}}
+    return {**fields, **{name: token for name, token in ends.items() if isinstance(token, int) and token >= 0}}
 
 
 def _uses_each_matrix_once(model: Any, ids: torch.Tensor) -> bool:
@@ -130,8 +130,8 @@ def _window(config: Any) -> int:
 
 
 def _kept(layer: Any) -> list[torch.Tensor]:
-    found = (getattr(layer, "keys", None), getattr(layer, "values", None))
-    return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
+    tensors = (getattr(layer, "keys", None), getattr(layer, "values", None))
+    return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
 
 
 def _weights_read(model: Any) -> int:

@@ -38,8 +38,10 @@ class Flat(nn.Module):
         self, a: Any, b: Any = None, c: Any = None, d: Any = None, e: Any = None, f: Any = None, g: Any = None,
         h: Any = None,
     ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-        given = [tensor for tensor in (a, b, c, d, e, f, g, h) if tensor is not None]
-        output = self.model(*given) if self.names is None else self.model(**dict(zip(self.names, given, strict=True)))
+        tensors = [tensor for tensor in (a, b, c, d, e, f, g, h) if tensor is not None]
+        output = (
+            self.model(*tensors) if self.names is None else self.model(**dict(zip(self.names, tensors, strict=True)))
+        )
         return tuple(tensor for _, tensor in tensors_in(output))
 
 
@@ -60,7 +62,7 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     else:
         raise InputError(f"it returns {type(value).__name__}; it must return tensors, alone or in tuples or dicts")
     prefix = f"{name}_" if name else "" if isinstance(value, Mapping) else "output_"
-    return [found for key, item in pairs for found in tensors_in(item, prefix + key)]
+    return [pair for key, item in pairs for pair in tensors_in(item, prefix + key)]
 
 
 class Run:

@@ -81,8 +81,8 @@ def of_script(model: Any) -> Iterator[Unsettled]:
         if node.schema() == "(no schema)":
             continue
         arguments = torch._C.parse_schema(node.schema()).arguments
-        given = zip((argument.name for argument in arguments), node.inputs(), strict=False)
-        values = {name: _value(value) for name, value in given}
+        named_inputs = zip((argument.name for argument in arguments), node.inputs(), strict=False)
+        values = {name: _value(value) for name, value in named_inputs}
         operator = node.kind().partition("::")[2]
         # An operator whose mode is decided at each run is in inference, as the module is.
         is_decided = any(name in values and not isinstance(values[name], bool) for name in MODES)

@@ -60,12 +60,14 @@ def processor_of(folder: Path) -> Mapping[str, Any]:
     """The settings of a folder's image processor or feature extractor; empty where there are none that can be read."""
     for name in PROCESSORS:
         try:
-            found = json.loads(files.read_text(inside(folder / name, folder)))
+            settings = json.loads(files.read_text(inside(folder / name, folder)))
         except (OSError, ValueError, RecursionError):
             continue
-        parts = [found[part] for part in PARTS if isinstance(found, dict) and isinstance(found.get(part), dict)]
-        if parts or isinstance(found, dict):
-            return parts[0] if parts else found
+        parts = [
+            settings[part] for part in PARTS if isinstance(settings, dict) and isinstance(settings.get(part), dict)
+        ]
+        if parts or isinstance(settings, dict):
+            return parts[0] if parts else settings
     return {}
 
 
@@ -76,7 +78,7 @@ def layouts(main: str, config: Any, processor: Mapping[str, Any]) -> list[Layout
     return list(maker(config, processor)) if maker else []
 
 
-def specs(main: str, layout: Layout | None, parameters: Collection[str], asked: Asked) -> tuple[TensorSpec, ...]:
+def specs(main: str, layout: Layout | None, parameters: Collection[str], options: Asked) -> tuple[TensorSpec, ...]:
     """Specs of the inputs that a deployment feeds.
 
     They are the main input, the mask of its tokens and the tokens of a decoder; or exactly those of the data set. An
@@ -86,37 +88,39 @@ def specs(main: str, layout: Layout | None, parameters: Collection[str], asked: 
         main: name of the model's main input.
         layout: the main input's shape; None for a main input that is not known here.
         parameters: names of the model's arguments.
-        asked: the user's shapes and samples.
+        options: the user's shapes and samples.
 
     Raises:
         InputError: the model has no such input, or the shape of an input is neither known nor given.
     """
-    found: dict[str, TensorSpec] = {}
+    inputs: dict[str, TensorSpec] = {}
     if layout is not None:
         tokens = (BATCH, SEQUENCE)
         kind = "int64" if main == "input_ids" else "float32"
-        found[main] = TensorSpec(name=main, dtype=kind, shape=(BATCH, *layout.dims))
+        inputs[main] = TensorSpec(name=main, dtype=kind, shape=(BATCH, *layout.dims))
         if main == "input_ids" and "attention_mask" in parameters:
-            found["attention_mask"] = TensorSpec(name="attention_mask", dtype="int64", shape=tokens)
+            inputs["attention_mask"] = TensorSpec(name="attention_mask", dtype="int64", shape=tokens)
         if "decoder_input_ids" in parameters:
-            found["decoder_input_ids"] = TensorSpec(name="decoder_input_ids", dtype="int64", shape=(BATCH, DECODED))
-    given: dict[str, tuple[tuple[int, ...], str]] = {
-        name: (shape.sizes[1:], shape.dtype or "float32") for name, shape in asked.shapes.items()
+            inputs["decoder_input_ids"] = TensorSpec(name="decoder_input_ids", dtype="int64", shape=(BATCH, DECODED))
+    user_inputs: dict[str, tuple[tuple[int, ...], str]] = {
+        name: (shape.sizes[1:], shape.dtype or "float32") for name, shape in options.shapes.items()
     }
-    arrays = {name: array for name, array in (asked.arrays or {}).items() if name}  # a lone array may have no name
-    given |= {name: (array.shape[1:], array.dtype.name) for name, array in arrays.items() if name not in given}
-    for name, (sizes, kind) in given.items():
+    arrays = {name: array for name, array in (options.arrays or {}).items() if name}  # a lone array may have no name
+    user_inputs |= {
+        name: (array.shape[1:], array.dtype.name) for name, array in arrays.items() if name not in user_inputs
+    }
+    for name, (sizes, kind) in user_inputs.items():
         if name not in parameters:
             raise InputError(f"it has no input {name!r}; its inputs: {', '.join(parameters)}")
-        is_tokens = "input_ids" in found and kind.startswith("int") and len(sizes) == 1
+        is_tokens = "input_ids" in inputs and kind.startswith("int") and len(sizes) == 1
         dims = (SEQUENCE,) if is_tokens else sizes
-        found.setdefault(name, TensorSpec(name=name, dtype=kind, shape=(BATCH, *dims)))
-    if not found:
+        inputs.setdefault(name, TensorSpec(name=name, dtype=kind, shape=(BATCH, *dims)))
+    if not inputs:
         raise InputError(
             f"the shape of its input {main!r} is not known here: give that of each input, such as --shape "
             f"{shlex.quote(f'{main}=1x16x8')} (or 1x16:int64), or samples by --dataset"
         )
-    return tuple(spec for name, spec in found.items() if not arrays or name in arrays)
+    return tuple(spec for name, spec in inputs.items() if not arrays or name in arrays)
 
 
 def fixed(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> tuple[TensorSpec, ...]:
@@ -138,10 +142,10 @@ def check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Non
     for spec in inputs:
         shape = [sizes.get(dim, 1) if isinstance(dim, str) else dim for dim in spec.shape]
         if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > MOST_NUMBERS:
-            told = "x".join(map(str, shape))[:80]
+            shape_text = "x".join(map(str, shape))[:80]
             raise InputError(
-                f"its files say that its input {spec.name!r} is {told}; sizes from 1 and {MOST_NUMBERS:,} numbers are "
-                "made up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
+                f"its files say that its input {spec.name!r} is {shape_text}; sizes from 1 and {MOST_NUMBERS:,} "
+                "numbers are made up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
             )
 
 
@@ -158,17 +162,17 @@ def most_positions(config: Any) -> int | None:
 
 def domains(inputs: tuple[TensorSpec, ...], config: Any) -> dict[str, tuple[float, float]]:
     """The least and the largest value of made-up inputs, by name: ordinary tokens, masks of ones, a single sentence."""
-    found: dict[str, tuple[float, float]] = {}
+    ranges: dict[str, tuple[float, float]] = {}
     for spec in inputs:
         if spec.dtype.startswith("float"):
             continue
         if spec.name.endswith("input_ids"):
-            found[spec.name] = _ordinary_tokens(config)
+            ranges[spec.name] = _ordinary_tokens(config)
         elif spec.name.endswith("mask"):
-            found[spec.name] = (1, 1)
+            ranges[spec.name] = (1, 1)
         elif spec.name.endswith("type_ids"):
-            found[spec.name] = (0, 0)
-    return found
+            ranges[spec.name] = (0, 0)
+    return ranges
 
 
 def last_tokens(inputs: tuple[TensorSpec, ...], config: Any) -> dict[str, int]:
@@ -187,9 +191,9 @@ def _tokens(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
 def _images(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
     channels = next(_settings(config, "num_channels"), CHANNELS)
     cropped = processor.get("crop_size") if processor.get("do_center_crop", True) else None
-    told = [(size, "as its image processor makes them") for size in (cropped, processor.get("size"))]
-    told += [(size, "as config.json says") for size in _settings(config, "image_size")]
-    for size, source in [*told, (IMAGE_SIDE, "the usual size")]:
+    candidates = [(size, "as its image processor makes them") for size in (cropped, processor.get("size"))]
+    candidates += [(size, "as config.json says") for size in _settings(config, "image_size")]
+    for size, source in [*candidates, (IMAGE_SIDE, "the usual size")]:
         if sides := _sides(size):
             height, width = sides
             yield Layout(dims=(channels, HEIGHT, WIDTH), sizes={HEIGHT: height, WIDTH: width}, source=source)
@@ -220,9 +224,9 @@ def _features(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
     bins, positions = (next(_settings(config, key), None) for key in ("num_mel_bins", "max_source_positions"))
     if bins and positions:  # Whisper's encoder halves the frames once
         yield Layout(dims=(bins, 2 * positions))
-    told = [size for key in MEL_BINS for size in _settings(config, key)]
-    told += [size for key in ("feature_size",) if isinstance(size := processor.get(key), int)]
-    for size in dict.fromkeys(told):
+    sizes = [size for key in MEL_BINS for size in _settings(config, key)]
+    sizes += [size for key in ("feature_size",) if isinstance(size := processor.get(key), int)]
+    for size in dict.fromkeys(sizes):
         yield Layout(dims=(FRAMES, size), sizes={FRAMES: NUM_FRAMES})
 
 

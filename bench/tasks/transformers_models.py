@@ -67,10 +67,12 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False, has_weights: boo
         weights = pretrained_folder.weights_of(folder, stored, trust=trust)
         pretrained_folder.check_counts(stored, weights)
     name = next(iter(stored.get("architectures") or ()), None)
-    code = {auto: given for auto, given in (stored.get("auto_map") or {}).items() if isinstance(given, str)}
+    code = {
+        auto: class_path for auto, class_path in (stored.get("auto_map") or {}).items() if isinstance(class_path, str)
+    }
     is_known = stored.get("model_type") in transformers.CONFIG_MAPPING and hasattr(transformers, name or "AutoModel")
     if code and not trust and not is_known:
-        files = ", ".join(sorted({f"{given.split('.')[0]}.py" for given in code.values()}))
+        files = ", ".join(sorted({f"{class_path.split('.')[0]}.py" for class_path in code.values()}))
         raise InputError(
             f"its class {name or 'is not named and'} is code in the folder ({files}); add --trust to run it"
         )
@@ -104,7 +106,7 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False, has_weights: boo
     return Opened(kind=kind, config=config, weights=weights, runs_code=runs, notes=tuple(notes))
 
 
-def loaded(folder: Path, found: Opened) -> tuple[Any, tuple[str, ...]]:
+def loaded(folder: Path, folder_model: Opened) -> tuple[Any, tuple[str, ...]]:
     """The model of a folder with its weights in float32, switched to inference, and lines to tell the user.
 
     A class of transformers is given the weights, so that it looks for no file: neither for other weights, adapters and
@@ -112,25 +114,25 @@ def loaded(folder: Path, found: Opened) -> tuple[Any, tuple[str, ...]]:
 
     Args:
         folder: the folder.
-        found: as `opened` found it with its weights.
+        folder_model: as `opened` found it with its weights.
 
     Raises:
         InputError: transformers cannot load the weights, or they do not fit the configuration.
     """
-    weights = found.weights
+    weights = folder_model.weights
     assert weights is not None, "it was opened without its weights"
-    given = {"config": found.config, "local_files_only": True, "dtype": "float32", "output_loading_info": True}
+    options = {"config": folder_model.config, "local_files_only": True, "dtype": "float32", "output_loading_info": True}
     torch.manual_seed(0)  # weights that the folder lacks are drawn
     with contextlib.ExitStack() as stack:
         stack.enter_context(refused("transformers cannot load it"))
-        if found.runs_code:
-            load = found.kind.from_pretrained
-            model, report = load(str(folder), use_safetensors=not weights.is_pickled, **given)
+        if folder_model.runs_code:
+            load = folder_model.kind.from_pretrained
+            model, report = load(str(folder), use_safetensors=not weights.is_pickled, **options)
         else:
             stack.enter_context(counted(weights))
             tensors = _tensors(weights, stack)
             load = transformers.PreTrainedModel.from_pretrained.__func__  # not the one that a class may have of its own
-            model, report = load(found.kind, None, state_dict=tensors, ignore_mismatched_sizes=True, **given)
+            model, report = load(folder_model.kind, None, state_dict=tensors, ignore_mismatched_sizes=True, **options)
     for name, stored, built in sorted(report["mismatched_keys"]):
         raise InputError(f"its weight {name} is {_told(stored)}, and its {CONFIG} makes it {_told(built)}")
     missing = sorted(report["missing_keys"])
@@ -144,14 +146,14 @@ def _tensors(weights: Weights, stack: contextlib.ExitStack) -> dict[str, Any]:
     from safetensors import safe_open
     from transformers.modeling_utils import load_state_dict
 
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for path in weights.files:
         if path.suffix == SAFE:
             opened = stack.enter_context(safe_open(str(path), framework="pt"))
-            found |= {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            tensors |= {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
         else:
-            found |= load_state_dict(str(path))
-    return found
+            tensors |= load_state_dict(str(path))
+    return tensors
 
 
 def _told(shape: Any) -> str:
@@ -173,12 +175,12 @@ def _check_code_is_here(code: Mapping[str, str]) -> None:
     Raises:
         InputError: a class is in another repository of the hub.
     """
-    for given in code.values():
-        place, elsewhere, local = given.partition("--")
+    for class_path in code.values():
+        place, elsewhere, local = class_path.partition("--")
         if elsewhere:
             raise InputError(
                 f"its code is in the hub's repository {place}, and nothing is downloaded; copy its .py files into the "
-                f"folder, and write {local!r} for {given!r} in config.json"
+                f"folder, and write {local!r} for {class_path!r} in config.json"
             )
 
 
@@ -186,7 +188,7 @@ def _reference(code: Mapping[str, str], name: str | None) -> str | None:
     """The module and class of the folder's code, such as `modeling_x.X`, that a name or else `AutoModel` means."""
     if name is None:
         return code.get("AutoModel")
-    return next((given for given in code.values() if given.rpartition(".")[2] == name), None)
+    return next((class_path for class_path in code.values() if class_path.rpartition(".")[2] == name), None)
 
 
 def _named(name: str, config: Any, stored: Mapping[str, Any]) -> Any:

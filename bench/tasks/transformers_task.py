@@ -66,8 +66,8 @@ class PretrainedTask(TorchTask):
 
     def network(self) -> Any:
         """The `torch.nn.Module` with untrained weights, which takes its inputs by name."""
-        found = self.opened()
-        return found.kind(found.config)
+        folder_model = self.opened()
+        return folder_model.kind(folder_model.config)
 
     def model(self, weights: Path) -> Any:
         from bench.tasks import torch_models
@@ -113,7 +113,7 @@ def made(
     network: Network,
     source: Path,
     folder: Path,
-    asked: Asked,
+    options: Asked,
     attributes: Mapping[str, Any] = {},
 ) -> Found:
     """Run a model with the likely shapes of its inputs, and write its weights and its configuration into a folder.
@@ -123,7 +123,7 @@ def made(
         network: the model.
         source: the folder with its `config.json` and the settings of its image processor.
         folder: the task's folder.
-        asked: sizes and samples that the user gave.
+        options: sizes and samples that the user gave.
         attributes: class attributes of the task besides those that follow from running the model.
 
     Raises:
@@ -136,16 +136,16 @@ def made(
         decoded = fed.decoder_sizes(network.config)
     refusal: InputError | None = None
     for layout in layouts or [None]:
-        inputs = fed.specs(network.main, layout, network.parameters, asked)
-        given = sizes.given_sizes(inputs, asked)
-        likely = {**(layout.sizes if layout else {}), **decoded, **given}
-        if not (given or asked.arrays):
+        inputs = fed.specs(network.main, layout, network.parameters, options)
+        user_sizes = sizes.given_sizes(inputs, options)
+        likely = {**(layout.sizes if layout else {}), **decoded, **user_sizes}
+        if not (user_sizes or options.arrays):
             fed.check_sizes(inputs, likely)
         fixed = {dim: likely[dim] for dim in fed.FIXED if dim in likely}
         try:
-            found = _tried(task, network, fed.fixed(inputs, fixed), asked, attributes, likely)
+            facts = _tried(task, network, fed.fixed(inputs, fixed), options, attributes, likely)
         except sizes.NothingRunsError as error:
-            refusal = refusal or _explained(error, given, network.config)
+            refusal = refusal or _explained(error, user_sizes, network.config)
             continue
         torch_models.save(torch_models.Flat(network.model), folder / task.weights)
         shutil.copyfile(source / CONFIG, folder / CONFIG)
@@ -154,10 +154,10 @@ def made(
         if network.runs_code:
             for file in source.glob("*.py"):
                 shutil.copyfile(file, folder / file.name)
-        told = [f"{dim}={size}" for dim, size in fixed.items() if dim not in given]
+        size_texts = [f"{dim}={size}" for dim, size in fixed.items() if dim not in user_sizes]
         why = layout.source if layout is not None else ""
-        sized = f"images were taken with {', '.join(told)}, {why}; say others with --dim"
-        return dataclasses.replace(found, notes=(*network.notes, *([sized] if told else []), *found.notes))
+        sized = f"images were taken with {', '.join(size_texts)}, {why}; say others with --dim"
+        return dataclasses.replace(facts, notes=(*network.notes, *([sized] if size_texts else []), *facts.notes))
     assert refusal is not None
     raise refusal
 
@@ -166,7 +166,7 @@ def _tried(
     task: type[PretrainedTask],
     network: Network,
     inputs: tuple[TensorSpec, ...],
-    asked: Asked,
+    options: Asked,
     attributes: Mapping[str, Any],
     likely: Mapping[str, int],
 ) -> Found:
@@ -179,33 +179,33 @@ def _tried(
 
     with refused(f"its {CONFIG} does not say what its tokens are"):
         domains = fed.domains(inputs, network.config)
-        ends = fed.last_tokens(inputs, network.config) if asked.arrays is None else {}
+        ends = fed.last_tokens(inputs, network.config) if options.arrays is None else {}
     run = torch_models.Run(network.model, by_name=True)
-    found = {"trust": network.runs_code, "domains": domains, "last_tokens": ends}
+    more_attributes = {"trust": network.runs_code, "domains": domains, "last_tokens": ends}
     return sizes.choose(
         task,
         lambda feeds: run(ended(feeds, ends)),
         inputs,
-        dataclasses.replace(asked, dims={dim: size for dim, size in asked.dims.items() if dim not in fed.FIXED}),
-        {**attributes, **{key: value for key, value in found.items() if value}},
+        dataclasses.replace(options, dims={dim: size for dim, size in options.dims.items() if dim not in fed.FIXED}),
+        {**attributes, **{key: value for key, value in more_attributes.items() if value}},
         likely=likely,
         domains=domains,
     )
 
 
-def _explained(error: InputError, given: Mapping[str, int], config: Any) -> InputError:
+def _explained(error: InputError, user_sizes: Mapping[str, int], config: Any) -> InputError:
     """The error of a model that does not run; it names the positions where more tokens were asked for."""
     most = fed.most_positions(config)
-    long = [dim for dim in (fed.SEQUENCE, fed.DECODED) if most is not None and given.get(dim, 0) > most]
+    long = [dim for dim in (fed.SEQUENCE, fed.DECODED) if most is not None and user_sizes.get(dim, 0) > most]
     if not long:
         return error
     return InputError(
-        f"it does not run with {long[0]}={given[long[0]]}: its config.json has positions for {most} tokens"
+        f"it does not run with {long[0]}={user_sizes[long[0]]}: its config.json has positions for {most} tokens"
     )
 
 
 def parameters_of(model: Any) -> tuple[str, ...]:
     """Names of the inputs that a module's `forward` takes."""
     kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    found = inspect.signature(model.forward).parameters.values()
-    return tuple(parameter.name for parameter in found if parameter.kind not in kinds)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return tuple(parameter.name for parameter in parameters if parameter.kind not in kinds)

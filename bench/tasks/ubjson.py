@@ -31,10 +31,10 @@ class Reader:
         Raises:
             ValueError: the bytes are no such value, or end before it does.
         """
-        found = self._value(self._marker(), 0)
+        document = self._value(self._marker(), 0)
         if self._at != len(self._content):
             raise ValueError(f"more follows at byte {self._at}")
-        return found
+        return document
 
     def _marker(self) -> str:
         return self._take(1).decode("latin-1")
@@ -64,20 +64,20 @@ class Reader:
         raise ValueError(f"no value begins with {marker!r} at byte {self._at - 1}")
 
     def _length(self) -> int:
-        found = self._value(self._marker(), DEEPEST)
-        if not isinstance(found, int) or isinstance(found, bool):
+        length = self._value(self._marker(), DEEPEST)
+        if not isinstance(length, int) or isinstance(length, bool):
             raise ValueError(f"a length is no whole number at byte {self._at}")
-        return found
+        return length
 
     def _object(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while self._content[self._at : self._at + 1] != b"}":
             key = self._take(self._length()).decode()
-            if key in found:
+            if key in members:
                 raise ValueError(f"it has the key {key!r} twice")
-            found[key] = self._value(self._marker(), depth + 1)
+            members[key] = self._value(self._marker(), depth + 1)
         self._take(1)
-        return found
+        return members
 
     def _array(self, depth: int) -> Any:
         if self._content[self._at : self._at + 1] == b"$":

@@ -59,8 +59,8 @@ class OwnTask(FidelityTask):
 
     def judging(self) -> Samples | None:
         """Those that `fitting` takes from the training samples; None where it takes none."""
-        found = self._samples(JUDGING) if self._is_fixed else None
-        return found if found is not None and found.num_samples else None
+        samples = self._samples(JUDGING) if self._is_fixed else None
+        return samples if samples is not None and samples.num_samples else None
 
     def _samples(self, split: str) -> Samples:
         inputs, targets, rows = self.drawn(split)

@@ -55,9 +55,11 @@ def check(path: Path) -> None:
     rounds = _check_booster(booster, columns, groups, learner.get("feature_types", []))
     _check_best(learner.get("attributes", {}), rounds)
     objective = _object(learner, "objective", "learner")
-    told = _count(_object(objective, SOFTMAX, "objective"), "num_class", SOFTMAX) if SOFTMAX in objective else classes
-    if told != classes:
-        raise InputError(f"its objective is of {told:,} classes, and its num_class is {classes:,}")
+    class_count = (
+        _count(_object(objective, SOFTMAX, "objective"), "num_class", SOFTMAX) if SOFTMAX in objective else classes
+    )
+    if class_count != classes:
+        raise InputError(f"its objective is of {class_count:,} classes, and its num_class is {classes:,}")
 
 
 def _stored(content: bytes) -> Object:
@@ -78,10 +80,10 @@ def _stored(content: bytes) -> Object:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return members
 
 
 def _check_best(attributes: Any, rounds: int) -> None:
@@ -119,11 +121,11 @@ def _check_booster(booster: Object, columns: int, groups: int, kinds: Sequence[s
 
 def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
     parameters = _object(model, "gbtree_model_param", "model")
-    found = _list(model, "trees", "model")
+    stored_trees = _list(model, "trees", "model")
     count = _count(parameters, "num_trees", "gbtree_model_param")
-    if count != len(found):
-        raise InputError(f"its num_trees is {count:,}, and its trees are {len(found):,}")
-    if groups > max(count, trees.FREE_GROUPS if not count else 1) and not _is_vector(found):
+    if count != len(stored_trees):
+        raise InputError(f"its num_trees is {count:,}, and its trees are {len(stored_trees):,}")
+    if groups > max(count, trees.FREE_GROUPS if not count else 1) and not _is_vector(stored_trees):
         raise InputError(f"it has {groups:,} outputs by num_class and num_target, and {count:,} trees")
     of_group = _whole(model, "tree_info", "model")
     if len(of_group) != count:
@@ -133,14 +135,14 @@ def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str])
     if parallel > max(count, 1):
         raise InputError(f"its num_parallel_tree is {parallel:,}, and it has {count:,} trees")
     bits = 0
-    for at, tree in enumerate(found):
+    for at, tree in enumerate(stored_trees):
         if not isinstance(tree, dict):
             raise InputError(f"its tree {at} is {shown(tree)}; an object is allowed")
         bits += _check_tree(tree, f"its tree {at}", columns, groups, kinds)
     if bits > MOST_BITS:
         raise InputError(f"its nodes compare with up to {bits:,} categories; up to {MOST_BITS:,} are opened")
     _check_values(model.get("cats"), columns)
-    rounds = count // (max(parallel, 1) * (1 if _is_vector(found) else groups))
+    rounds = count // (max(parallel, 1) * (1 if _is_vector(stored_trees) else groups))
     if "iteration_indptr" not in model:
         return rounds
     ends = _whole(model, "iteration_indptr", "model")
@@ -149,9 +151,9 @@ def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str])
     return len(ends) - 1
 
 
-def _is_vector(found: list[Any]) -> bool:
+def _is_vector(stored_trees: list[Any]) -> bool:
     """Whether leaves hold a number for each output."""
-    parameters = found[0].get("tree_param") if found and isinstance(found[0], dict) else None
+    parameters = stored_trees[0].get("tree_param") if stored_trees and isinstance(stored_trees[0], dict) else None
     return isinstance(parameters, dict) and str(parameters.get("size_leaf_vector", "1")) not in ("0", "1")
 
 

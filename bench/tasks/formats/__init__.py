@@ -78,7 +78,7 @@ def module_of(name: str) -> ModuleType:
 
 def kinds() -> str:
     """The kinds of models that `--model` takes, as a text."""
-    return f"{', '.join(found.described for found in known().values())}, or a folder with a task.py"
+    return f"{', '.join(model_format.described for model_format in known().values())}, or a folder with a task.py"
 
 
 def allowed() -> str:
@@ -95,11 +95,14 @@ def format_of(path: Path) -> str:
     if not path.exists():
         raise InputError(f"no such file or folder: {path}; {allowed()}")
     refuse_special(path)
-    name = next((name for name, found in known().items() if found.matches(path)), None)
+    name = next((name for name, model_format in known().items() if model_format.matches(path)), None)
     if name is None and path.is_file():
-        name = next((name for name, found in known().items() if found.holds(path)), None)
+        name = next((name for name, model_format in known().items() if model_format.holds(path)), None)
     if name is None and path.is_dir():
-        *first, last = ("task.py", *(found.marker for found in known().values() if found.marker is not None))
+        *first, last = (
+            "task.py",
+            *(model_format.marker for model_format in known().values() if model_format.marker is not None),
+        )
         raise InputError(f"no {', '.join(first)} or {last} in {path}; {allowed()}")
     if name is None:
         raise InputError(f"{path} is of no kind that can be measured; {allowed()}")

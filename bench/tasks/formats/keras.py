@@ -59,7 +59,7 @@ def opened(path: Path, *, trust: bool) -> Any:
             raise
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Copy the file, load the model and run it once to learn its outputs.
 
     Raises:
@@ -67,7 +67,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """
     shutil.copyfile(path, folder / "model.keras")
     try:
-        model = opened(folder / "model.keras", trust=asked.trust)
+        model = opened(folder / "model.keras", trust=options.trust)
     except InputError as error:
         if missing := NOT_INSTALLED.search(str(error.__cause__)):
             name, package = shown(missing[1]), missing[2]
@@ -84,6 +84,6 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError("it does not say what its inputs are; write a Python file with build() and example_inputs()")
     names = tf_models.unique([tensor.name for tensor in model.inputs])
     fields = [(name, tensor.dtype, tensor.shape) for name, tensor in zip(names, model.inputs, strict=True)]
-    call, attributes = tf_models.keras_call(model), {"trust": True} if asked.trust else {}
-    found = sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), asked, attributes)
-    return found.telling(tf_training.of_keras(model, found.inputs))
+    call, attributes = tf_models.keras_call(model), {"trust": True} if options.trust else {}
+    facts = sizes.choose(KerasTask, call.outputs_of, probe.specs_of(fields), options, attributes)
+    return facts.telling(tf_training.of_keras(model, facts.inputs))

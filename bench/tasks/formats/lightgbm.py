@@ -30,7 +30,7 @@ class LightGbmTask(OwnTask):
         return boosters.open_lightgbm(weights)
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Open the file and run the model once to learn its output.
 
     Raises:
@@ -45,4 +45,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.predict(feeds[INPUT]), output)}
 
-    return booster_files.found(LightGbmTask, run, asked, num_features=booster.num_feature(), ranges=ranges)
+    return booster_files.found(LightGbmTask, run, options, num_features=booster.num_feature(), ranges=ranges)

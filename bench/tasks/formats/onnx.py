@@ -47,20 +47,20 @@ MOST_MENTIONED = 1_000_000
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
     """The file, and those of its weights as far as their names tell; the file itself names them all."""
     begins = tuple(name + ending for ending in DATA_ENDINGS)
-    return [name, *sorted(one for one in names if one.startswith(begins))]
+    return [name, *sorted(file_name for file_name in names if file_name.startswith(begins))]
 
 
 def mentions(path: Path) -> set[str]:
     """The files of external data that a file names; it is searched for their names, and not parsed."""
-    found: set[str] = set()
+    locations: set[str] = set()
     if not path.stat().st_size:
-        return found
+        return locations
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for entry in itertools.islice(LOCATION.finditer(content), MOST_MENTIONED):
             length = entry[1][0] if entry[1] else (entry[2][0] & 0x7F) | entry[3][0] << 7
             with contextlib.suppress(UnicodeDecodeError):
-                found.add(posixpath.normpath(content[entry.end() : entry.end() + length].decode()))
-    return found
+                locations.add(posixpath.normpath(content[entry.end() : entry.end() + length].decode()))
+    return locations
 
 
 FORMAT = Format(
@@ -75,7 +75,7 @@ MENDS: Sequence[Sequence[Mend]] = ((restate_ir_version,), (restate_ir_version, d
 """Mends of a file that ONNX Runtime refuses; the first that make it open a copy are taken."""
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Embed the external data of the file, and run it to learn the sizes and outputs that it leaves open.
 
     A file that ONNX Runtime refuses because of what it states wrongly is mended, and the mended copy is the task's. One
@@ -87,24 +87,26 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         InputError: the file is no model that can be fed and compared, or the sizes asked for are not the model's, or
             contradict what it states or what its nodes require.
     """
-    model, told, mended = path, foreign.inspect(path), None
-    if told["data"] or told["rewritten"]:
+    model, inspection, mended = path, foreign.inspect(path), None
+    if inspection["data"] or inspection["rewritten"]:
         model = folder / OnnxTask.weights
         foreign.write(path, model)
-    notes = list(told["rewritten"])
-    session = asked.crashed[0] if asked.crashed else _opened(model)
-    if isinstance(session, str) and not asked.crashed and (mended := _mended(model, folder)):
+    notes = list(inspection["rewritten"])
+    session = options.crashed[0] if options.crashed else _opened(model)
+    if isinstance(session, str) and not options.crashed and (mended := _mended(model, folder)):
         notes.append(f"ONNX Runtime refuses the file as it is ({session}); measured is a mended copy: {mended}")
-        session, told = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
+        session, inspection = _opened(folder / OnnxTask.weights), foreign.inspect(folder / OnnxTask.weights)
     weights = folder / OnnxTask.weights if mended else model
     failed: str | None = None
     """What was seen with ONNX Runtime's optimizations on, where the model was not run so."""
     if isinstance(session, str):
-        failed = f"the process that examined the file was {session}" if asked.crashed else f"it is refused ({session})"
-        session = asked.crashed[1] if len(asked.crashed) > 1 else _opened(weights, optimized=False)
-    inputs, outputs = (tuple(TensorSpec(**spec) for spec in told[side]) for side in ("inputs", "outputs"))
-    given = sizes.given_sizes(inputs, asked)
-    likely = sizes.chosen(inputs, given, asked)
+        failed = (
+            f"the process that examined the file was {session}" if options.crashed else f"it is refused ({session})"
+        )
+        session = options.crashed[1] if len(options.crashed) > 1 else _opened(weights, optimized=False)
+    inputs, outputs = (tuple(TensorSpec(**spec) for spec in inspection[side]) for side in ("inputs", "outputs"))
+    user_sizes = sizes.given_sizes(inputs, options)
+    likely = sizes.chosen(inputs, user_sizes, options)
     stored = lazy.read(weights)
     limits: dict[str, Domain] = {**domains(stored), **words(stored)}
     required = fitting.requirements(stored)
@@ -113,21 +115,23 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     inputs, outputs = _renamed(inputs, texts), _renamed(outputs, texts)
     known = probe.stated_of(inputs)
     fitting_sizes = [proposal.sizes for proposal in proposed] or [likely.values]
-    first = [{**each, **choose(known, given, each, strict=asked.arrays is None).values} for each in fitting_sizes]
+    first = [
+        {**each, **choose(known, user_sizes, each, strict=options.arrays is None).values} for each in fitting_sizes
+    ]
     chosen: Mapping[str, int] = first[0]
     has_run = False
     trying = _Trying(
         inputs=inputs,
         stated=outputs,
-        given=given,
-        asked=asked,
+        given=user_sizes,
+        asked=options,
         first=tuple(first),
         limits=limits,
-        deadline_s=time.monotonic() + asked.try_s,
+        deadline_s=time.monotonic() + options.try_s,
     )
     try:
         if isinstance(session, str):
-            raise sizes.NothingRunsError(_not_opened(session, stored.model, failed, asked))
+            raise sizes.NothingRunsError(_not_opened(session, stored.model, failed, options))
         try:
             tried = trying.sizes_of(session)
         except sizes.NothingRunsError as error:
@@ -155,9 +159,11 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         attributes["unoptimized"] = True
         seen = "it opened and ran" if has_run else "it opened"
         notes.append(f"{_optimizations_on(failed)}; with them off, {seen}: it is measured like that, too")
-    run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, asked)
-    found = interface.found(OnnxTask, notes=tuple(notes), sizes=chosen, given=given, attributes=attributes, run=run)
-    return found.telling(training.of_onnx(stored.model))
+    run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, options)
+    facts = interface.found(
+        OnnxTask, notes=tuple(notes), sizes=chosen, given=user_sizes, attributes=attributes, run=run
+    )
+    return facts.telling(training.of_onnx(stored.model))
 
 
 def _renamed(specs: Iterable[TensorSpec], texts: Mapping[str, str]) -> tuple[TensorSpec, ...]:
@@ -184,11 +190,11 @@ def _mended(model: Path, folder: Path) -> str | None:
     """
     copy = folder / "mended.onnx"
     for mends in MENDS:
-        told = foreign.write(model, copy, mends=mends)
-        if told is not None and not isinstance(_opened(copy), str):
+        description = foreign.write(model, copy, mends=mends)
+        if description is not None and not isinstance(_opened(copy), str):
             shutil.copyfile(model, folder / OnnxTask.original)
             copy.replace(folder / OnnxTask.weights)
-            return told
+            return description
         copy.unlink()
     return None
 
@@ -198,20 +204,20 @@ def _optimizations_on(failed: str) -> str:
     return f"with the graph optimizations of ONNX Runtime {runtime_version()} on, {failed}"
 
 
-def _not_opened(refusal: str, model: onnx.ModelProto, failed: str | None, asked: Asked) -> str:
+def _not_opened(refusal: str, model: onnx.ModelProto, failed: str | None, options: Asked) -> str:
     """Why ONNX Runtime has no session of a model, for the user.
 
     Args:
         refusal: what it says with its optimizations off, or how the process ended.
         model: the model.
         failed: what was seen with them on.
-        asked: tells whether processes ended.
+        options: tells whether processes ended.
     """
     why = too_new(model) or narrow_types(model)
-    told = f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
-    if not asked.crashed or failed is None:
-        return told
-    return f"{_optimizations_on(failed)}; with them off, {f'it was {refusal}' if len(asked.crashed) > 1 else told}"
+    message = f"ONNX Runtime {runtime_version()} cannot open it: {refusal}" + (f"; {why}" if why else "")
+    if not options.crashed or failed is None:
+        return message
+    return f"{_optimizations_on(failed)}; with them off, {f'it was {refusal}' if len(options.crashed) > 1 else message}"
 
 
 def _reopen(model: Path, folder: Path, outputs: Iterable[TensorSpec], wrong: Container[str]) -> None:
@@ -266,10 +272,10 @@ class _Trying:
             NothingRunsError: it runs with no size that was tried.
         """
         run = functools.partial(_outputs, session, self.stated, self.asked, deadline=self.deadline_s)
-        chosen, found = sizes.try_out(run, self.inputs, self.given, self.asked, self.first, self.limits)
-        outputs = tuple(_merged(spec, seen) for spec, seen in zip(self.stated, found.outputs, strict=True))
+        chosen, interface = sizes.try_out(run, self.inputs, self.given, self.asked, self.first, self.limits)
+        outputs = tuple(_merged(spec, seen) for spec, seen in zip(self.stated, interface.outputs, strict=True))
         doubts = sizes.doubts(run, self.inputs, chosen, self.asked, self.limits)
-        return _Tried(sizes=chosen, outputs=outputs, doubts=doubts, seen=found.outputs)
+        return _Tried(sizes=chosen, outputs=outputs, doubts=doubts, seen=interface.outputs)
 
     def without_optimizations(self, path: Path) -> tuple[onnxruntime.InferenceSession, _Tried] | None:
         """A session without ONNX Runtime's optimizations, and what it told; None where it does not run either."""
@@ -285,20 +291,20 @@ class _Trying:
 def _outputs(
     session: onnxruntime.InferenceSession,
     stated: Sequence[TensorSpec],
-    asked: Asked,
+    options: Asked,
     feeds: Arrays,
     *,
     deadline: float | None = None,
 ) -> Arrays:
     """The outputs of one run by name, which must end by the deadline, or within the time for all runs."""
     names = [spec.name for spec in stated]
-    ends_s = time.monotonic() + asked.try_s if deadline is None else deadline
-    made = (without_objects(np.asarray(array)) for array in _run_until(ends_s, session, names, feeds, asked))
-    return dict(zip(names, made, strict=True))
+    ends_s = time.monotonic() + options.try_s if deadline is None else deadline
+    arrays = (without_objects(np.asarray(array)) for array in _run_until(ends_s, session, names, feeds, options))
+    return dict(zip(names, arrays, strict=True))
 
 
 def _run_until(
-    deadline: float, session: onnxruntime.InferenceSession, names: list[str], feeds: Arrays, asked: Asked
+    deadline: float, session: onnxruntime.InferenceSession, names: list[str], feeds: Arrays, user_options: Asked
 ) -> list[Any]:
     """The outputs of one run, which ONNX Runtime ends between two nodes when the time is up, as in an endless Loop.
 
@@ -311,14 +317,14 @@ def _run_until(
     timer.daemon = True
     timer.start()
     try:
-        made: list[Any] = session.run(names, dict(feeds), options)
+        arrays: list[Any] = session.run(names, dict(feeds), options)
     except Exception as error:
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"its run did not end within {asked.try_s:g} s") from error
+            raise TimeoutError(f"its run did not end within {user_options.try_s:g} s") from error
         raise
     finally:
         timer.cancel()
-    return made
+    return arrays
 
 
 def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str, str]:
@@ -327,7 +333,7 @@ def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str
     An output without a statement is among them, because tools require one.
     """
     tensors = {value.name: value.type.tensor_type for value in stored.model.graph.output}
-    found = {}
+    sentences = {}
     for spec in seen:
         tensor = tensors[spec.name]
         sizes = [UNKNOWN if (size := stated_size(dim)) is None else size for dim in tensor.shape.dim]
@@ -337,8 +343,8 @@ def _wrongly_stated(stored: lazy.Stored, seen: Iterable[TensorSpec]) -> dict[str
         if differs or not tensor.HasField("shape"):
             stated, runs = ("x".join(map(str, shape)) or "a single number" for shape in (sizes, spec.shape))
             stated = stated if tensor.HasField("shape") else "no shape"
-            found[spec.name] = f"output {spec.name!r} is {runs} when the file runs, and the file states {stated}"
-    return found
+            sentences[spec.name] = f"output {spec.name!r} is {runs} when the file runs, and the file states {stated}"
+    return sentences
 
 
 def _merged(stated: TensorSpec, seen: TensorSpec) -> TensorSpec:

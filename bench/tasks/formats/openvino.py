@@ -34,7 +34,7 @@ class OpenVinoTask(OwnTask):
     weights = "model.openvino"
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Read the two files, run the model once to learn its outputs, and archive it with plain names.
 
     Raises:
@@ -51,12 +51,12 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
 
     def run(feeds: Arrays) -> Arrays:
-        made = compiled(dict(feeds))
-        return {port.any_name: made[port] for port in compiled.outputs}
+        arrays = compiled(dict(feeds))
+        return {port.any_name: arrays[port] for port in compiled.outputs}
 
     operators = [(node.get_type_name(), node.get_friendly_name()) for node in model.get_ops()]
-    found = sizes.choose(OpenVinoTask, run, probe.specs_of(fields), asked)
-    return found.telling(tf_training.of_operators(operators))
+    facts = sizes.choose(OpenVinoTask, run, probe.specs_of(fields), options)
+    return facts.telling(tf_training.of_operators(operators))
 
 
 def read(core: Any, path: Path) -> tuple[Any, list[tuple[str, str, list[int | None]]]]:

@@ -86,7 +86,7 @@ def _seed() -> None:
         sys.modules["torch"].manual_seed(SEED)
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Build the model, run it on its example and keep its weights.
 
     Raises:
@@ -116,20 +116,20 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     if task is TorchFileTask:
         attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
-    found = interface.found(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
-    return found.telling(tf_training.of_keras(model, found.inputs) if task is KerasFileTask else ())
+    facts = interface.found(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
+    return facts.telling(tf_training.of_keras(model, facts.inputs) if task is KerasFileTask else ())
 
 
-def _example(given: Any) -> Arrays:
+def _example(inputs: Any) -> Arrays:
     """The arrays that `example_inputs()` returned, as NumPy arrays by input name.
 
     Raises:
         InputError: the function returned no dict, or values that cannot be fed.
     """
-    if not isinstance(given, dict) or not given:
-        raise InputError(f"example_inputs() returned {type(given).__name__}; it must return {EXAMPLE}")
+    if not isinstance(inputs, dict) or not inputs:
+        raise InputError(f"example_inputs() returned {type(inputs).__name__}; it must return {EXAMPLE}")
     arrays = {}
-    for name, value in given.items():
+    for name, value in inputs.items():
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
         # NumPy makes float64 of a Python float, which a float32 model does not take.
         arrays[str(name)] = value.astype(np.float32) if value.dtype == np.float64 and not value.ndim else value

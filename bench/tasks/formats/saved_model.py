@@ -22,7 +22,7 @@ FILES, FOLDERS = (MARKER, "keras_metadata.pb", "fingerprint.pb"), ("variables/",
 
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
     """The files that TensorFlow writes into such a folder."""
-    return [found for found in names if found in FILES or found.startswith(FOLDERS)]
+    return [file_name for file_name in names if file_name in FILES or file_name.startswith(FOLDERS)]
 
 
 FORMAT = Format(
@@ -77,12 +77,12 @@ def opened(folder: Path) -> Any:
             except Exception:
                 raise error from None
     if SIGNATURE not in loaded.signatures:
-        found = ", ".join(loaded.signatures) or "none"
-        raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {found}")
+        signatures = ", ".join(loaded.signatures) or "none"
+        raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {signatures}")
     return loaded
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the model, run it once to learn its outputs, and archive its folder.
 
     Raises:
@@ -94,7 +94,7 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
     call = signature_call(loaded, list(signature))
-    found = sizes.choose(SavedModelTask, call.outputs_of, inputs, asked)
+    facts = sizes.choose(SavedModelTask, call.outputs_of, inputs, options)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     pack(path, names, folder / SavedModelTask.weights)
-    return found.telling(tf_training.of_function(loaded.signatures[SIGNATURE]))
+    return facts.telling(tf_training.of_function(loaded.signatures[SIGNATURE]))

@@ -22,16 +22,16 @@ MARKER = "modules.json"
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
     """The list of modules, and of each module its configuration and its weights; empty where there are no weights."""
     modules: dict[str, list[str]] = {}
-    for one in names:
-        folder, slash, last = one.rpartition("/")
+    for file in names:
+        folder, slash, last = file.rpartition("/")
         if "/" not in folder:
             modules.setdefault(folder + slash, []).append(last)
-    found = [
-        begin + one
+    paths = [
+        begin + part
         for begin, own in sorted(modules.items())
-        for one in pretrained_folder.parts(own, trust=trust, has_weights=False)
+        for part in pretrained_folder.parts(own, trust=trust, has_weights=False)
     ]
-    return [MARKER, *found] if any(not one.endswith(".json") for one in found) else []
+    return [MARKER, *paths] if any(not path.endswith(".json") for path in paths) else []
 
 
 FORMAT = Format(described="a sentence-transformers folder", marker=MARKER, parts=parts)
@@ -55,7 +55,7 @@ class SentenceTask(PretrainedTask):
         return sentence_modules.SentenceModel(super().network(), self.layers)
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the modules, run them once to learn the size of the embedding, and keep their weights in one file.
 
     Raises:
@@ -79,20 +79,20 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         raise InputError(
             f"its {MARKER} has a second {again[0]}; behind both, {', '.join(sentence_modules.LAYERS)} are known"
         )
-    sentence_modules.check(layers, places[1:], path, trust=asked.trust)
-    found = transformers_models.opened(places[0], trust=asked.trust, encodes=True)
-    transformer, notes = transformers_models.loaded(places[0], found)
+    sentence_modules.check(layers, places[1:], path, trust=options.trust)
+    folder_model = transformers_models.opened(places[0], trust=options.trust, encodes=True)
+    transformer, notes = transformers_models.loaded(places[0], folder_model)
     model = sentence_modules.SentenceModel(transformer, layers).eval()
-    sentence_modules.load_layers(model, places[2:], trust=asked.trust)
+    sentence_modules.load_layers(model, places[2:], trust=options.trust)
     network = Network(
         model=model,
-        config=found.config,
+        config=folder_model.config,
         main=MAIN,
         parameters=transformers_task.parameters_of(transformer),
-        runs_code=found.runs_code,
-        notes=(*found.notes, *notes),
+        runs_code=folder_model.runs_code,
+        notes=(*folder_model.notes, *notes),
     )
-    return transformers_task.made(SentenceTask, network, places[0], folder, asked, {"layers": layers})
+    return transformers_task.made(SentenceTask, network, places[0], folder, options, {"layers": layers})
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:

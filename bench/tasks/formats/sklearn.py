@@ -48,7 +48,7 @@ class SklearnTask(OwnTask):
         return estimators.load(weights)
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the estimator, and run it once to learn its output.
 
     Raises:
@@ -75,8 +75,10 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     inputs = (TensorSpec(name=estimators.INPUT, dtype="float32", shape=(probe.BATCH, width)),)
     ranges = feature_ranges.of_estimator(estimator)
     domains = {estimators.INPUT: ranges} if ranges is not None else {}
-    found = sizes.choose(SklearnTask, run, inputs, asked, attributes, domains=domains, num_samples=estimators.NUM_TRIED)
-    return dataclasses.replace(found, notes=(*_versions(warned), *found.notes), labels=labels)
+    facts = sizes.choose(
+        SklearnTask, run, inputs, options, attributes, domains=domains, num_samples=estimators.NUM_TRIED
+    )
+    return dataclasses.replace(facts, notes=(*_versions(warned), *facts.notes), labels=labels)
 
 
 def _loaded(path: Path) -> Any:
@@ -122,7 +124,7 @@ def _versions(warned: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
     from sklearn.exceptions import InconsistentVersionWarning
 
     for warning in warned:
-        if isinstance(found := warning.message, InconsistentVersionWarning):
-            versions = found.original_sklearn_version, found.current_sklearn_version
+        if isinstance(inconsistency := warning.message, InconsistentVersionWarning):
+            versions = inconsistency.original_sklearn_version, inconsistency.current_sklearn_version
             return (f"scikit-learn {versions[0]} pickled it and {versions[1]} reads it: its answers may be others now",)
     return ()

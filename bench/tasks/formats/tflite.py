@@ -27,7 +27,7 @@ class TfLiteTask(OwnTask):
     weights = "model.tflite"
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Open the file and run it once to learn its outputs.
 
     A model that runs for ever is taken as it states itself, with a note: then its cells are rows with that reason.
@@ -44,27 +44,29 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
         interpreter = Interpreter(str(path), num_threads=1)
     inputs, outputs = ports(interpreter)
     session = LiteRtSession(interpreter, path, list(inputs), list(outputs))
-    specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + asked.try_s
+    specs, deadline = probe.specs_of(_fields(inputs)), time.monotonic() + options.try_s
 
     def run(feeds: Arrays) -> Arrays:
-        made = ending.within(asked.try_s, deadline, lambda: session.run(feeds))
-        return dict(zip(outputs, made, strict=True))
+        arrays = ending.within(options.try_s, deadline, lambda: session.run(feeds))
+        return dict(zip(outputs, arrays, strict=True))
 
     try:
-        found = sizes.choose(TfLiteTask, run, specs, asked)
+        facts = sizes.choose(TfLiteTask, run, specs, options)
         operators = interpreter._get_ops_details()
-        return found.telling(tf_training.of_operators((each["op_name"], "") for each in operators))
+        return facts.telling(tf_training.of_operators((each["op_name"], "") for each in operators))
     except sizes.NothingRunsError as error:
         if not isinstance(error.__cause__, TimeoutError):
             raise
         note = f"no run has checked the sizes of its inputs: {error}"
-    given = sizes.given_sizes(specs, asked)
+    user_sizes = sizes.given_sizes(specs, options)
     stated = tuple(
         TensorSpec(name=name, dtype=dtype, shape=tuple(UNKNOWN if dim is None else dim for dim in dims))
         for name, dtype, dims in _fields(outputs)
     )
     interface = Interface(inputs=specs, outputs=stated, batched=is_batched([spec.shape for spec in (*specs, *stated)]))
-    return interface.found(TfLiteTask, sizes=sizes.chosen(specs, given, asked).values, given=given, notes=(note,))
+    return interface.found(
+        TfLiteTask, sizes=sizes.chosen(specs, user_sizes, options).values, given=user_sizes, notes=(note,)
+    )
 
 
 def _fields(ports: Mapping[str, Any]) -> list[tuple[str, str, list[int | None]]]:

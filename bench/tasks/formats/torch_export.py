@@ -56,7 +56,7 @@ def as_module(program: Any) -> Any:
     return module
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the program, which states its inputs, and run it once to learn its outputs.
 
     Raises:
@@ -66,9 +66,9 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
 
     program = opened(path)
     run = torch_models.Run(as_module(program))
-    found = sizes.choose(TorchExportTask, run, _inputs(program), asked)
-    found = dataclasses.replace(found, attributes={"nested": run.nested})
-    return found.telling(torch_training.of_program(program))
+    facts = sizes.choose(TorchExportTask, run, _inputs(program), options)
+    facts = dataclasses.replace(facts, attributes={"nested": run.nested})
+    return facts.telling(torch_training.of_program(program))
 
 
 def _inputs(program: Any) -> tuple[TensorSpec, ...]:

@@ -87,7 +87,7 @@ def opened(path: Path) -> Any:
         return torch.jit.load(str(path), map_location="cpu").eval()
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the module and run it on inputs of the shapes that were asked for.
 
     Raises:
@@ -96,13 +96,13 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     from bench.tasks import torch_models
 
     model = opened(path)
-    example = _example(_names(model), asked)
+    example = _example(_names(model), options)
     run = torch_models.Run(model)
     shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
     with refused(f"it does not run on {shapes}"):
         interface = probe.from_example(run, example)
-    found = interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
-    return found.telling(torch_training.of_script(model))
+    facts = interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
+    return facts.telling(torch_training.of_script(model))
 
 
 def _names(model: Any) -> list[str]:
@@ -119,22 +119,22 @@ def _names(model: Any) -> list[str]:
     return [argument.name for argument in needed]
 
 
-def _example(names: list[str], asked: Asked) -> Arrays:
+def _example(names: list[str], options: Asked) -> Arrays:
     """Arrays of one request: the data set's first sample, or made-up values of the shapes that were asked for.
 
     Raises:
         InputError: the data set or the shapes have not exactly the model's inputs.
     """
-    if asked.arrays is not None:
-        arrays = dataset.named(asked.arrays, names)
+    if options.arrays is not None:
+        arrays = dataset.named(options.arrays, names)
         dataset.check_names(arrays, names, "the data set")
         return {name: np.asarray(arrays[name][:1]) for name in names}
-    if unknown := [name for name in asked.shapes if name not in names]:
+    if unknown := [name for name in options.shapes if name not in names]:
         raise InputError(f"it has no input {unknown[0]!r}; its inputs: {', '.join(names)}")
-    if missing := [name for name in names if name not in asked.shapes]:
+    if missing := [name for name in names if name not in options.shapes]:
         raise InputError(SAY.format(name=missing[0]))
     generator = np.random.default_rng(0)
-    shapes = {name: asked.shapes[name] for name in names}
+    shapes = {name: options.shapes[name] for name in names}
     specs = [
         TensorSpec(name=name, dtype=shape.dtype or "float32", shape=tuple(shape.sizes))
         for name, shape in shapes.items()

@@ -31,7 +31,7 @@ class TransformersTask(PretrainedTask):
     """A model of the class that its configuration names."""
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Load the model, run it once to learn its outputs, and keep its weights in one file.
 
     Raises:
@@ -40,8 +40,8 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     """
     from bench.tasks import transformers_models
 
-    found = transformers_models.opened(path, trust=asked.trust)
-    model, notes = transformers_models.loaded(path, found)
+    folder_model = transformers_models.opened(path, trust=options.trust)
+    model, notes = transformers_models.loaded(path, folder_model)
     attributes = {}
     if getattr(model, "can_generate", bool)():
         from bench.tasks import torch_decoders
@@ -53,12 +53,16 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
             attributes = {"decoder_fields": facts}
     network = Network(
         model=model,
-        config=found.config,
+        config=folder_model.config,
         main=model.main_input_name,
         parameters=transformers_task.parameters_of(model),
-        runs_code=found.runs_code,
-        notes=(*found.notes, *notes),
+        runs_code=folder_model.runs_code,
+        notes=(*folder_model.notes, *notes),
     )
-    made = transformers_task.made(TransformersTask, network, path, folder, asked, attributes)
+    model_facts = transformers_task.made(TransformersTask, network, path, folder, options, attributes)
     # A request to generate tells its own sizes.
-    return dataclasses.replace(made, chosen=dataclasses.replace(made.chosen, sizes={})) if attributes else made
+    return (
+        dataclasses.replace(model_facts, chosen=dataclasses.replace(model_facts.chosen, sizes={}))
+        if attributes
+        else model_facts
+    )

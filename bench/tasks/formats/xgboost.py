@@ -30,7 +30,7 @@ class XGBoostTask(OwnTask):
         return boosters.open_xgboost(weights)
 
 
-def examine(path: Path, folder: Path, asked: Asked) -> Found:
+def examine(path: Path, folder: Path, options: Asked) -> Found:
     """Open the file and run the model once to learn its output.
 
     Raises:
@@ -45,4 +45,4 @@ def examine(path: Path, folder: Path, asked: Asked) -> Found:
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.inplace_predict(feeds[INPUT]), output)}
 
-    return booster_files.found(XGBoostTask, run, asked, num_features=booster.num_features(), ranges=ranges)
+    return booster_files.found(XGBoostTask, run, options, num_features=booster.num_features(), ranges=ranges)

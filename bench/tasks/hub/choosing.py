@@ -68,10 +68,10 @@ def choose(files: Mapping[str, Entry], reference: Reference, *, trust: bool) -> 
         return able[0]
     others = f"; {passed_over:,} more may be models, and were not looked at" if passed_over else ""
     if able:
-        told = [f"{one.path} ({size_text(one.size)})" for one in able[:MOST_NAMED]]
-        more = [f"{len(able) - len(told)} more"] if len(able) > len(told) else []
+        names = [f"{choice.path} ({size_text(choice.size)})" for choice in able[:MOST_NAMED]]
+        more = [f"{len(able) - len(names)} more"] if len(able) > len(names) else []
         raise InputError(
-            f"{reference} has {_number(able)}: {', '.join(told + more)}{others}",
+            f"{reference} has {_number(able)}: {', '.join(names + more)}{others}",
             fix=f"name one: --model {shlex.quote(str(reference.at(reference.revision, able[0].path)))}",
         )
     if passed_over:
@@ -121,8 +121,8 @@ def _candidates(files: Mapping[str, Entry]) -> tuple[list[str], int]:
     A folder within the folder of a model is none.
     """
     known = formats.known().values()
-    markers = {found.marker for found in known if found.marker is not None}
-    suffixes = {suffix for found in known for suffix in found.suffixes} - {*SELDOM}
+    markers = {model_format.marker for model_format in known if model_format.marker is not None}
+    suffixes = {suffix for model_format in known for suffix in model_format.suffixes} - {*SELDOM}
     marked = {posixpath.dirname(path) or WHOLE for path in files if posixpath.basename(path) in markers}
     folders: list[str] = []
     num_looked_at = passed_over = 0
@@ -135,14 +135,14 @@ def _candidates(files: Mapping[str, Entry]) -> tuple[list[str], int]:
         num_looked_at += 1
         if _is_whole(files, path):
             folders.append(path)
-    found = [*folders, *sorted(path for path in files if PurePosixPath(path).suffix.lower() in suffixes)]
-    return found[:MOST_LOOKED_AT], passed_over + len(found[MOST_LOOKED_AT:])
+    paths = [*folders, *sorted(path for path in files if PurePosixPath(path).suffix.lower() in suffixes)]
+    return paths[:MOST_LOOKED_AT], passed_over + len(paths[MOST_LOOKED_AT:])
 
 
 def _is_whole(files: Mapping[str, Entry], folder: str) -> bool:
     names = _names(files, folder)
-    found = _format_of(names)
-    return found is not None and bool(found.parts("", names, True))
+    model_format = _format_of(names)
+    return model_format is not None and bool(model_format.parts("", names, True))
 
 
 def _named(files: Mapping[str, Entry], reference: Reference, path: str, *, trust: bool) -> Choice:
@@ -159,21 +159,21 @@ def _named(files: Mapping[str, Entry], reference: Reference, path: str, *, trust
         bare = dataclasses.replace(reference, path=None)
         raise InputError(f"no file or folder {path} in {bare}; without the path, its models are chosen from")
     if is_file:
-        found = _format_of_file(name, here, trust=trust)
-    elif (found := _format_of(names)) is None:
+        model_format = _format_of_file(name, here, trust=trust)
+    elif (model_format := _format_of(names)) is None:
         raise InputError(f"{here} is a folder of no kind that can be measured; {formats.allowed()}")
-    if found is not None and found.code is not None and not trust:
-        raise InputError(f"{here} holds {found.code}; add --trust to fetch and load it")
-    parts = found.parts(name, names, trust) if found else [name]
-    if not parts and found is not None and not trust and found.parts(name, names, True):
+    if model_format is not None and model_format.code is not None and not trust:
+        raise InputError(f"{here} holds {model_format.code}; add --trust to fetch and load it")
+    parts = model_format.parts(name, names, trust) if model_format else [name]
+    if not parts and model_format is not None and not trust and model_format.parts(name, names, True):
         raise InputError(
             f"{here} has pickled weights alone, and a pickle may run any code; add --trust to fetch and load it"
         )
     if not parts:
         raise InputError(f"{here} is not whole: its weights are not in the repository")
     paths = [posixpath.normpath(posixpath.join(folder, part)) for part in parts]
-    data = tuple(files[one] for one in dict.fromkeys(paths) if not one.endswith(CODE))
-    return Choice(path=path, parts=data, format=found)
+    data = tuple(files[file_path] for file_path in dict.fromkeys(paths) if not file_path.endswith(CODE))
+    return Choice(path=path, parts=data, format=model_format)
 
 
 def _format_of_file(name: str, here: Reference, *, trust: bool) -> Format | None:
@@ -188,18 +188,18 @@ def _format_of_file(name: str, here: Reference, *, trust: bool) -> Format | None
     if suffix == SAFE:
         folder = shlex.quote(str(here.at(here.revision, WHOLE)))
         raise InputError(f"{here} holds weights alone; name the folder with its config.json, as {folder}")
-    found = next((one for one in formats.known().values() if suffix in one.suffixes), None)
-    if found is None and not trust:
+    model_format = next((candidate for candidate in formats.known().values() if suffix in candidate.suffixes), None)
+    if model_format is None and not trust:
         raise InputError(
             f"{here} is known by no ending of its name, and may be a pickle, which may run any code; add --trust to "
             f"fetch and load it; {formats.allowed()}"
         )
-    return found
+    return model_format
 
 
 def _format_of(names: Sequence[str]) -> Format | None:
     """The format of a folder by the names of its files."""
-    return next((found for found in formats.known().values() if found.marker in names), None)
+    return next((model_format for model_format in formats.known().values() if model_format.marker in names), None)
 
 
 def _names(files: Mapping[str, Entry], folder: str) -> list[str]:

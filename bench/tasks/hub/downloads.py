@@ -43,8 +43,8 @@ def num_missing(reference: Reference, entry: Entry, target: Path) -> int:
         entry: the file.
         target: where it goes.
     """
-    kept = _size(_partial(reference, entry, target))
-    return entry.size - kept if kept <= entry.size else entry.size
+    partial_size = _size(_partial(reference, entry, target))
+    return entry.size - partial_size if partial_size <= entry.size else entry.size
 
 
 def check_room(num_bytes: int, folder: Path) -> None:
@@ -171,9 +171,9 @@ class _TooMuchError(Exception):
     """More was sent than was announced."""
 
 
-def _goes_on(told: str | None, begin: int, size: int) -> bool:
+def _goes_on(content_range: str | None, begin: int, size: int) -> bool:
     """Whether a header `Content-Range` is that of the rest of a file."""
-    return re.fullmatch(rf"bytes {begin}-{size - 1}/(?:{size}|\*)", told or "") is not None
+    return re.fullmatch(rf"bytes {begin}-{size - 1}/(?:{size}|\*)", content_range or "") is not None
 
 
 def _size(path: Path) -> int:
@@ -187,11 +187,11 @@ def _is_right(entry: Entry, path: Path) -> bool:
     """
     if entry.sha256 is not None:
         return cache.file_digest(path) == entry.sha256
-    found = hashlib.sha1(f"blob {entry.size}\0".encode(), usedforsecurity=False)
+    digest = hashlib.sha1(f"blob {entry.size}\0".encode(), usedforsecurity=False)
     with files.opened(path) as file:
         while chunk := file.read(READ_BYTES):
-            found.update(chunk)
-    return found.hexdigest() == entry.blob
+            digest.update(chunk)
+    return digest.hexdigest() == entry.blob
 
 
 def _put(partial: Path, target: Path) -> None:

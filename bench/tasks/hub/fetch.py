@@ -37,12 +37,12 @@ class Asked:
     is_offline: bool = False
 
 
-def fetch(name: str, asked: Asked, say: Callable[[str], None]) -> Path:
+def fetch(name: str, options: Asked, say: Callable[[str], None]) -> Path:
     """The file or folder of a model of the hub, in the cache.
 
     Args:
         name: as `Reference.of` takes it.
-        asked: how it is fetched.
+        options: how it is fetched.
         say: told what is fetched, of which commit and how large it is, before it is.
 
     Raises:
@@ -50,21 +50,21 @@ def fetch(name: str, asked: Asked, say: Callable[[str], None]) -> Path:
         OSError: the cache cannot be written.
     """
     asked_for = Reference.of(name)
-    hub = None if asked.is_offline or settings.is_offline() else settings.hub()
-    reference, found = _listed(hub, asked_for)
-    _say_left_out(found, say)
-    choice = choosing.choose(found.files, reference, trust=asked.trust)
+    hub = None if options.is_offline or settings.is_offline() else settings.hub()
+    reference, contents = _listed(hub, asked_for)
+    _say_left_out(contents, say)
+    choice = choosing.choose(contents.files, reference, trust=options.trust)
     reference = reference.at(reference.revision, choice.path)
     folder = places.of_model(reference, (entry.path for entry in choice.parts))
     model = folder if choice.path == WHOLE else folder / choice.path
-    if code := choosing.code_beside(found.files, choice):
+    if code := choosing.code_beside(contents.files, choice):
         say(f"Python files of a repository are not fetched ({', '.join(code[:3])}); a clone that you name has them")
     what = "the folder" if choice.path == WHOLE else choice.path
     say(f"{asked_for} is {what} of {asked_for.repository} at commit {reference.revision}")
-    fetched = _obtain(hub, reference, choice.parts, folder, asked, say)
+    fetched = _obtain(hub, reference, choice.parts, folder, options, say)
     if choice.format is not None and model.is_file():
-        more = choosing.further(found.files, choice, tuple(choice.format.mentions(model)))
-        _obtain(hub, reference, more, folder, asked, say, before=fetched)
+        more = choosing.further(contents.files, choice, tuple(choice.format.mentions(model)))
+        _obtain(hub, reference, more, folder, options, say, before=fetched)
     if hub is not None:
         places.note_commit(asked_for, reference.revision)
     return model
@@ -84,12 +84,12 @@ def _listed(hub: Hub | None, asked_for: Reference) -> tuple[Reference, Listing]:
         raise _not_here(asked_for)
     reference = asked_for.at(commit)
     place = places.of_commit(reference.repository, commit) / places.LISTING
-    if (found := listing.kept(place)) is None:
+    if (contents := listing.kept(place)) is None:
         if hub is None:
             raise _not_here(asked_for)
-        found = listing.listed(hub, reference)
-        listing.keep(found, place)
-    return reference, found
+        contents = listing.listed(hub, reference)
+        listing.keep(contents, place)
+    return reference, contents
 
 
 def _obtain(
@@ -97,7 +97,7 @@ def _obtain(
     reference: Reference,
     entries: Sequence[Entry],
     folder: Path,
-    asked: Asked,
+    options: Asked,
     say: Callable[[str], None],
     *,
     before: int = 0,
@@ -119,12 +119,12 @@ def _obtain(
     if hub is None:
         raise _not_here(reference)
     size = sum(downloads.num_missing(reference, entry, folder / entry.path) for entry in missing)
-    kept = sum(entry.size for entry in missing) - size
-    here = f", besides {size_text(kept)} that are here" if kept else ""
+    present_bytes = sum(entry.size for entry in missing) - size
+    here = f", besides {size_text(present_bytes)} that are here" if present_bytes else ""
     say(
         f"{len(missing)} {'file' if len(missing) == 1 else 'files'} of {size_text(size)} to fetch from {hub.host}{here}"
     )
-    if before + size > MUCH_BYTES and not asked.may_be_large:
+    if before + size > MUCH_BYTES and not options.may_be_large:
         whole, most = size_text(before + size), size_text(MUCH_BYTES)
         raise InputError(
             f"{reference} takes a download of {whole}; more than {most} must be asked for",
@@ -158,7 +158,7 @@ def _not_here(reference: Reference) -> InputError:
     )
 
 
-def _say_left_out(found: Listing, say: Callable[[str], None]) -> None:
-    if found.left_out:
-        names = ", ".join(map(shown, found.left_out[:2]))
-        say(f"{len(found.left_out)} of its files have names that are not taken, such as {names}; they are left out")
+def _say_left_out(contents: Listing, say: Callable[[str], None]) -> None:
+    if contents.left_out:
+        names = ", ".join(map(shown, contents.left_out[:2]))
+        say(f"{len(contents.left_out)} of its files have names that are not taken, such as {names}; they are left out")

@@ -81,8 +81,8 @@ def commit_of(hub: Hub, reference: Reference) -> str:
     """
     place = f"api/models/{reference.repository}/revision/{quote(reference.revision, safe='')}"
     with refused(hub, reference):
-        found, _ = hub.json(place, "expand=sha")
-    commit = found.get("sha") if isinstance(found, dict) else None
+        answer, _ = hub.json(place, "expand=sha")
+    commit = answer.get("sha") if isinstance(answer, dict) else None
     if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
         raise InputError(f"{hub.host} tells no commit of {reference}, but {shown(commit)}; is it a hub?")
     if reference.is_pinned and commit != reference.revision:
@@ -98,24 +98,24 @@ def listed(hub: Hub, reference: Reference) -> Listing:
     """
     place = f"api/models/{reference.repository}/tree/{reference.revision}"
     query: str | None = "recursive=true"
-    found: list[Entry] = []
+    all_entries: list[Entry] = []
     left_out: list[str] = []
-    asked: set[str] = set()
+    queries: set[str] = set()
     end_s = time.monotonic() + MOST_S
     while query is not None:
-        asked.add(query)
+        queries.add(query)
         with refused(hub, reference):
             page, query = hub.json(place, query)  # only the query of the next page's address: the host stays
         entries, others = entries_of(page)
-        found += entries
+        all_entries += entries
         left_out += others
-        if len(found) + len(left_out) > MOST_FILES:
+        if len(all_entries) + len(left_out) > MOST_FILES:
             raise InputError(f"{reference} has more than {MOST_FILES:,} files; name a clone of it by its folder")
         if time.monotonic() > end_s:
             raise InputError(f"{hub.host} takes more than {MOST_S:g} s to list the files of {reference}")
-        if query in asked or (query is not None and not entries and not others):
+        if query in queries or (query is not None and not entries and not others):
             raise InputError(f"{hub.host} repeats a page of the files of {reference}; that is refused")
-    return Listing(files={entry.path: entry for entry in found}, left_out=tuple(left_out))
+    return Listing(files={entry.path: entry for entry in all_entries}, left_out=tuple(left_out))
 
 
 def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
@@ -126,7 +126,7 @@ def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
     """
     if not isinstance(page, list):
         raise InputError(f"the hub's list of files is {shown(page)}; a list is allowed")
-    found, left_out = [], []
+    entries, left_out = [], []
     for item in page:
         if not isinstance(item, dict) or not isinstance(path := item.get("path"), str):
             raise InputError(f"the hub's list of files has {shown(item)}; an object with a path is allowed")
@@ -142,21 +142,21 @@ def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
         if digest is None and not (isinstance(blob, str) and COMMIT.fullmatch(blob)):
             raise InputError(f"the hub's list of files has {shown(blob)} for the digest of {shown(path)}")
         if is_confined(path):
-            found.append(Entry(path=path, size=size, sha256=digest, blob=None if digest else blob))
+            entries.append(Entry(path=path, size=size, sha256=digest, blob=None if digest else blob))
         else:
             left_out.append(path[:LONGEST_SHOWN])
-    return found, left_out
+    return entries, left_out
 
 
 def kept(path: Path) -> Listing | None:
     """The list in a file of the cache; None where there is none that can be read."""
     try:
         stored = json.loads(files.read_text(path))
-        found, _ = entries_of(stored["files"])
+        entries, _ = entries_of(stored["files"])
         left_out = [str(name) for name in stored["left_out"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError, InputError):
         return None
-    return Listing(files={entry.path: entry for entry in found}, left_out=tuple(left_out))
+    return Listing(files={entry.path: entry for entry in entries}, left_out=tuple(left_out))
 
 
 def keep(listing: Listing, path: Path) -> None:

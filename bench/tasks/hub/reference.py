@@ -43,16 +43,16 @@ class Reference:
         Raises:
             InputError: the text is no such name, or its path leads out of the repository.
         """
-        found = NAMED.fullmatch(text)
-        if found is None or ".." in found["repository"] or ".." in (found["revision"] or ""):
+        match = NAMED.fullmatch(text)
+        if match is None or ".." in match["repository"] or ".." in (match["revision"] or ""):
             raise InputError(
                 f"not a model of the hub: {text!r}; write hf:org/name, hf:org/name@revision or "
                 "hf:org/name@revision:path/in/repository.onnx"
             )
-        path = found["path"]
+        path = match["path"]
         if path not in (None, WHOLE) and not is_confined(path):
             raise InputError(f"not a path in a repository of the hub: {path!r}; write it as folder/file, without ..")
-        return cls(repository=found["repository"], revision=found["revision"] or NEWEST, path=path)
+        return cls(repository=match["repository"], revision=match["revision"] or NEWEST, path=path)
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.repository}@{self.revision}{'' if self.path is None else f':{self.path}'}"

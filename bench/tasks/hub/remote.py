@@ -139,11 +139,11 @@ class Hub:
                     raise BrokenOffError(f"its answer takes longer than {ANSWER_S:g} s")
             following = NEXT.search(answer.headers.get("Link") or "")
         try:
-            found = json.loads(content)
+            document = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{self.host} answers with what is no JSON; is it a hub? HF_ENDPOINT names it") from error
         with _readable(f"{self.host} names a next page that is no address"):
-            return found, urlsplit(following[1]).query if following else None
+            return document, urlsplit(following[1]).query if following else None
 
     @contextlib.contextmanager
     def opened(self, place: str, *, begin: int = 0) -> Iterator[Answer]:
@@ -292,8 +292,8 @@ class _Https(urllib.request.HTTPSHandler):
         self._watch = watch
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        made = _watched(http.client.HTTPSConnection, self._watch)
-        return self.do_open(made, req, context=_certificates())
+        connection_type = _watched(http.client.HTTPSConnection, self._watch)
+        return self.do_open(connection_type, req, context=_certificates())
 
 
 @functools.cache

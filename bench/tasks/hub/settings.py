@@ -42,10 +42,10 @@ def token() -> str | None:
         InputError: it holds characters that no token has; it is not shown.
     """
     named = os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN")
-    found = (named or ("" if _is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") else _stored())).strip()
-    if not all("!" <= char <= "~" for char in found):
+    secret = (named or ("" if _is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN") else _stored())).strip()
+    if not all("!" <= char <= "~" for char in secret):
         raise InputError("the token of the hub holds characters that no token has; set HF_TOKEN anew")
-    return found or None
+    return secret or None
 
 
 def _stored() -> str:
