@@ -40,18 +40,18 @@ def task(name: TaskName | str) -> Task:
     """The task in the folder `models/<model>`, or a task made of it where the name says so: see `bench.api.names`."""
     if isinstance(name, str):
         return task(TaskName.parse(name))
-    found, sizes = _load("models", name.model, Task), dict(name.sizes)
+    model_task, sizes = _load("models", name.model, Task), dict(name.sizes)
     match name.role:
         case Role.GENERATION:
-            room = found.decoder.max_positions if found.decoder is not None else 0
-            return generating.generating(found, generating.fitted(sizes, room))
+            room = model_task.decoder.max_positions if model_task.decoder is not None else 0
+            return generating.generating(model_task, generating.fitted(sizes, room))
         case Role.DECODING_STEP:
-            return generating.step(found)
+            return generating.step(model_task)
         case Role.TUNING:
-            found = tuning.tuning(found)
+            model_task = tuning.tuning(model_task)
         case Role.CONFIRMATION:
-            found = tuning.confirming(found)
-    return other_sizes.resized(found, sizes) if sizes else found
+            model_task = tuning.confirming(model_task)
+    return other_sizes.resized(model_task, sizes) if sizes else model_task
 
 
 def exporter(name: PluginName | str) -> Exporter:
@@ -88,22 +88,22 @@ class NamedVariant:
 
 def mixing() -> list[Variant]:
     """The variants that treat each part of a model in its own way: see `Variant.letters`."""
-    found = []
+    candidates = []
     for name in find("variants"):
         with contextlib.suppress(PluginError):
-            found.append(variant_file(name))
-    return [variant for variant in found if variant.letters]
+            candidates.append(variant_file(name))
+    return [variant for variant in candidates if variant.letters]
 
 
 @functools.cache
 def variants() -> dict[str, NamedVariant]:
     """Every listed variant by name: the file's, or `<file>-<option>`."""
-    found = {}
+    named_variants = {}
     for name in find("variants"):
         with contextlib.suppress(PluginError):  # it cannot be used; `bench list` says why, and the others go on
             for option in variant_file(name).options:
-                found[_listed(name, option)] = NamedVariant(variant_file(name), option)
-    return found
+                named_variants[_listed(name, option)] = NamedVariant(variant_file(name), option)
+    return named_variants
 
 
 def _listed(file: str, option: str) -> str:
@@ -129,9 +129,9 @@ def variant(name: PluginName | str) -> NamedVariant:
     if name.listed in files:
         variant_file(name.listed)  # raises what is wrong with the file
     if name.option and name.plugin in files:
-        found = variant_file(name.plugin)
-        if mixture.is_spelled(name.option, found.letters):  # it is not listed, but has the form that its file asks for
-            return NamedVariant(found, name.option)
+        plugin = variant_file(name.plugin)
+        if mixture.is_spelled(name.option, plugin.letters):  # it is not listed, but has the form that its file asks for
+            return NamedVariant(plugin, name.option)
     raise InputError(f"no variant named {name.listed!r}; {suggest(name.listed, variants())}")
 
 

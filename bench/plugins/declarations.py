@@ -68,15 +68,15 @@ def check(path: Path, plugin: type[Plugin], base: type[Plugin]) -> None:
     if missing := [*sorted(getattr(plugin, "__abstractmethods__", ())), *_undefined(plugin, base, attributes)]:
         said = [f"{plugin.__name__} does not define {', '.join(missing)}"]
         for name in missing:
-            if found := difflib.get_close_matches(name, own, n=1, cutoff=NEAR_MISSING):
-                said.append(f"did you mean {'it' if len(missing) == 1 else name} by {found[0]}?")
+            if matches := difflib.get_close_matches(name, own, n=1, cutoff=NEAR_MISSING):
+                said.append(f"did you mean {'it' if len(missing) == 1 else name} by {matches[0]}?")
         raise PluginError(f"{path}: {'; '.join(said)}")
     free = {name for name in (*dir(base), *attributes) if not name.startswith("_")} - set(vars(plugin))
     for name in own:
-        alike = [one for one in free if _is_method(base, one) == _is_method(plugin, name)]
-        if found := difflib.get_close_matches(name, alike, n=1, cutoff=NEAR):
+        alike = [candidate for candidate in free if _is_method(base, candidate) == _is_method(plugin, name)]
+        if matches := difflib.get_close_matches(name, alike, n=1, cutoff=NEAR):
             raise PluginError(
-                f"{path}: {plugin.__name__} defines {name}, which nothing calls; did you mean {found[0]}? "
+                f"{path}: {plugin.__name__} defines {name}, which nothing calls; did you mean {matches[0]}? "
                 f"(a helper of its own may be named _{name})"
             )
     for name, annotation in attributes.items():
@@ -89,12 +89,12 @@ def check(path: Path, plugin: type[Plugin], base: type[Plugin]) -> None:
 
 def _attributes(base: type[Plugin]) -> dict[str, str]:
     """The class attributes of an interface, and the type of each as it is annotated."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for item in base.__mro__:
         for name, annotation in vars(item).get("__annotations__", {}).items():
             if annotation.startswith("ClassVar["):
-                found.setdefault(name, annotation.removeprefix("ClassVar[").removesuffix("]"))
-    return found
+                attributes.setdefault(name, annotation.removeprefix("ClassVar[").removesuffix("]"))
+    return attributes
 
 
 def _is_method(plugin: type[Plugin], name: str) -> bool:
@@ -110,8 +110,8 @@ def _undefined(plugin: type[Plugin], base: type[Plugin], attributes: Iterable[st
     """The attributes that have no default and are not defined; a task's are checked where tasks are adopted."""
     if base is Task:
         return []
-    told = {"writes"} if issubclass(plugin, Exporter) and plugin.format is not Exporter.format else set()
-    return [name for name in attributes if not hasattr(plugin, name) and name not in told]
+    derived_names = {"writes"} if issubclass(plugin, Exporter) and plugin.format is not Exporter.format else set()
+    return [name for name in attributes if not hasattr(plugin, name) and name not in derived_names]
 
 
 def ask(plugin: Plugin, method: str, *arguments: object) -> Any:

@@ -47,16 +47,16 @@ class Generating(View):
 
         The targets are those of the decoder's task for the last F tokens.
         """
-        asked = self.request
-        found = self.of.texts(split, asked.num_prompt + asked.num_scored)
-        ids = found.inputs[IDS][:NUM_SAMPLES, None, :]
+        request = self.request
+        texts = self.of.texts(split, request.num_prompt + request.num_scored)
+        ids = texts.inputs[IDS][:NUM_SAMPLES, None, :]
         # What follows an id stands at its place among the targets.
-        rows = slice(asked.num_prompt - 1, asked.num_prompt - 1 + asked.num_scored)
-        targets = None if found.targets is None else [each[..., rows] for each in found.targets]
+        rows = slice(request.num_prompt - 1, request.num_prompt - 1 + request.num_scored)
+        targets = None if texts.targets is None else [each[..., rows] for each in texts.targets]
         return Samples(
             inputs={IDS: ids},
             targets=None if targets is None else targets[:NUM_SAMPLES],
-            names=found.names[:NUM_SAMPLES],
+            names=texts.names[:NUM_SAMPLES],
         )
 
     def confirmation(self) -> Samples | None:

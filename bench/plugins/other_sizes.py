@@ -66,12 +66,12 @@ def resized(task: Task, sizes: Mapping[str, int]) -> Task:
         if spelled(dim) not in dims:
             listed = ", ".join(dims.values()) or "none"
             raise InputError(f"{task.name} has no dimension {dim!r} of any size; its dimensions of any size: {listed}")
-    asked = {dims[spelled(dim)]: size for dim, size in sizes.items()}
-    at = {**asked, **_following(task, known, asked)}
-    return cast(Task, Resized(task, TaskName.parse(task.name).at(asked), at=at))
+    dim_sizes = {dims[spelled(dim)]: size for dim, size in sizes.items()}
+    at = {**dim_sizes, **_following(task, known, dim_sizes)}
+    return cast(Task, Resized(task, TaskName.parse(task.name).at(dim_sizes), at=at))
 
 
-def _following(task: Task, known: Stated, asked: Mapping[str, int]) -> dict[str, int]:
+def _following(task: Task, known: Stated, dim_sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes that follow from those that are asked for, where they are others than the task's own.
 
     Raises:
@@ -82,7 +82,7 @@ def _following(task: Task, known: Stated, asked: Mapping[str, int]) -> dict[str,
         return {}
     from bench.graphs.shapes.size_choice import choose  # only here: each worker that is timed would import it
 
-    values = choose(known, asked, own).values
+    values = choose(known, dim_sizes, own).values
     return {dim: size for dim, size in values.items() if dim in known.sizes and size != own[dim]}
 
 

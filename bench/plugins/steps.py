@@ -50,13 +50,13 @@ def transform(named: NamedVariant, task: Task, source: Path, target: Path) -> In
     """
     with tempfile.TemporaryDirectory() as folder:
         # Tools take a weight that is listed as an input for one that a request may replace.
-        given = unlisted(source, Path(folder)) if source.suffix == ".onnx" else source
-        info = named.variant.apply(given, target, option=named.option, task=task)
+        variant_source = unlisted(source, Path(folder)) if source.suffix == ".onnx" else source
+        info = named.variant.apply(variant_source, target, option=named.option, task=task)
     _ensure_written(info, target)
     if target.suffix == ".onnx":
-        told = [None if named.variant.freezes else restate(target, source), told_if_raised(source, target)]
+        lines = [None if named.variant.freezes else restate(target, source), told_if_raised(source, target)]
         check_kept(target, source, task, may_fix=named.variant.freezes)
-        if notes := [note for note in (*told, info.get("note")) if note is not None]:
+        if notes := [note for note in (*lines, info.get("note")) if note is not None]:
             return {**info, "note": "; ".join(notes)}
     return info
 

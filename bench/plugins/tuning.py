@@ -33,13 +33,13 @@ class Tuning(ByFidelity):
 
     def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
         """Fidelity, and where the samples have labels one of `LOST`, against the reference's outputs."""
-        found = FidelityTask.metrics(self, outputs, targets)  # type: ignore[arg-type]  # it asks nothing of the task
+        figures = FidelityTask.metrics(self, outputs, targets)  # type: ignore[arg-type]  # it asks nothing of the task
         labels = self._labels
         if labels is not None and len(labels) == len(targets):
             expected = {name: ragged.stacked(target[name] for target in targets) for name in targets[0]}
             own, right = (float(self.of.metric(arrays, labels)) for arrays in (outputs, expected))
-            found[LOST[self.of.metric_loss_unit]] = float(self.of.metric_loss(own, right))
-        return found
+            figures[LOST[self.of.metric_loss_unit]] = float(self.of.metric_loss(own, right))
+        return figures
 
     @functools.cached_property
     def _labels(self) -> Sequence[Any] | None:

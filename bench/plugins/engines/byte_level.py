@@ -15,10 +15,10 @@ def bytes_by_character() -> dict[str, int]:
     Printable characters stand for themselves, and the other bytes for those from U+0100 on.
     """
     plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    found, further = {}, 0x100
+    codes, further = {}, 0x100
     for byte in range(0x100):
         character = byte
         if byte not in plain:
             character, further = further, further + 1
-        found[chr(character)] = byte
-    return found
+        codes[chr(character)] = byte
+    return codes

@@ -34,7 +34,7 @@ def load(path: Path) -> Any:
 
 def parts(estimator: Any) -> list[Any]:
     """An estimator and all estimators that it holds in its attributes, such as the steps of a pipeline, each once."""
-    found: dict[int, Any] = {}
+    estimators: dict[int, Any] = {}
 
     def visit(item: Any) -> None:
         if isinstance(item, dict):
@@ -42,12 +42,12 @@ def parts(estimator: Any) -> list[Any]:
         if isinstance(item, (list, tuple)):
             for inner in item:
                 visit(inner)
-        elif hasattr(type(item), "get_params") and id(item) not in found:
-            found[id(item)] = item
+        elif hasattr(type(item), "get_params") and id(item) not in estimators:
+            estimators[id(item)] = item
             visit(vars(item))
 
     visit(estimator)
-    return list(found.values())
+    return list(estimators.values())
 
 
 def output_of(estimator: Any, features: np.ndarray) -> str:
@@ -79,9 +79,9 @@ def method(estimator: Any, output: str) -> Callable[[np.ndarray], np.ndarray]:
     bound = getattr(estimator, METHODS[output])
 
     def call(features: np.ndarray) -> np.ndarray:
-        made = bound(features)
-        if isinstance(made, list):
-            raise TypeError(f"{METHODS[output]} gives a list of {len(made)} arrays, one for each of several targets")
-        return np.asarray(made.toarray() if hasattr(made, "toarray") else made)
+        answer = bound(features)
+        if isinstance(answer, list):
+            raise TypeError(f"{METHODS[output]} gives a list of {len(answer)} arrays, one for each of several targets")
+        return np.asarray(answer.toarray() if hasattr(answer, "toarray") else answer)
 
     return call

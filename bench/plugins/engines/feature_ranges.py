@@ -68,21 +68,21 @@ def of_xgboost(booster: Any) -> Ranges | None:
         return (places[node["split"]], float(value)) if isinstance(value, (int, float)) else None
 
     trees = [json.loads(text) for text in booster.get_dump(dump_format="json")]
-    found = (split(node) for tree in trees for node in _nodes(tree, lambda node: node.get("children", ())))
-    return of_splits((pair for pair in found if pair is not None), len(names))
+    splits = (split(node) for tree in trees for node in _nodes(tree, lambda node: node.get("children", ())))
+    return of_splits((pair for pair in splits if pair is not None), len(names))
 
 
 def of_lightgbm(booster: Any) -> Ranges | None:
     """The ranges that the trees of a `lightgbm.Booster` tell."""
     trees = [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
     sides = ("left_child", "right_child")
-    found = (
+    splits = (
         (node["split_feature"], node["threshold"])
         for tree in trees
         for node in _nodes(tree, lambda node: [node[side] for side in sides if side in node])
         if "split_feature" in node and node["decision_type"] == "<="  # categories are compared by ==
     )
-    return of_splits(found, booster.num_feature())
+    return of_splits(splits, booster.num_feature())
 
 
 def of_splits(splits: Iterable[Split], num_features: int) -> Ranges | None:

@@ -44,7 +44,7 @@ def places(path: Path, task: Task) -> tuple[list[int], list[int]]:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(path), num_threads=1)
-    found = []
+    positions = []
     for named, order, specs in zip(
         ports(interpreter),
         (interpreter.get_input_details(), interpreter.get_output_details()),
@@ -52,8 +52,8 @@ def places(path: Path, task: Task) -> tuple[list[int], list[int]]:
         strict=True,
     ):
         indices = [detail["index"] for detail in order]
-        found.append([indices.index(named[spec.name]["index"]) for spec in specs])
-    inputs, outputs = found
+        positions.append([indices.index(named[spec.name]["index"]) for spec in specs])
+    inputs, outputs = positions
     return inputs, outputs
 
 
@@ -70,7 +70,9 @@ def without_sparse(path: Path, target: Path) -> Path:
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
     graph = model.subgraphs[0]
     kinds = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
-    expanding = [one for one in graph.operators if kinds[one.opcodeIndex] == schema.BuiltinOperator.DENSIFY]
+    expanding = [
+        operator for operator in graph.operators if kinds[operator.opcodeIndex] == schema.BuiltinOperator.DENSIFY
+    ]
     if not expanding:
         return path
     interpreter = Interpreter(
@@ -80,13 +82,15 @@ def without_sparse(path: Path, target: Path) -> Path:
     )
     interpreter.allocate_tensors()
     interpreter.invoke()  # the operators run with the first request
-    for one in expanding:
+    for operator in expanding:
         buffer = schema.BufferT()
-        buffer.data = np.frombuffer(interpreter.get_tensor(one.outputs[0]).tobytes(), np.uint8)
+        buffer.data = np.frombuffer(interpreter.get_tensor(operator.outputs[0]).tobytes(), np.uint8)
         model.buffers.append(buffer)
-        for index in (one.inputs[0], one.outputs[0]):
+        for index in (operator.inputs[0], operator.outputs[0]):
             graph.tensors[index].buffer, graph.tensors[index].sparsity = len(model.buffers) - 1, None
-    graph.operators = [one for one in graph.operators if kinds[one.opcodeIndex] != schema.BuiltinOperator.DENSIFY]
+    graph.operators = [
+        operator for operator in graph.operators if kinds[operator.opcodeIndex] != schema.BuiltinOperator.DENSIFY
+    ]
     builder = flatbuffers.Builder()
     builder.Finish(model.Pack(builder), b"TFL3")
     target.write_bytes(builder.Output())
@@ -108,13 +112,13 @@ class LiteRtSession(CountedSession):
 
     def __init__(self, interpreter: Any, path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._interpreter, self._path = interpreter, path
-        found = ports(interpreter)
-        for kind, details, names in (("input", found[0], inputs), ("output", found[1], outputs)):
+        sides = ports(interpreter)
+        for kind, details, names in (("input", sides[0], inputs), ("output", sides[1], outputs)):
             if sorted(details) != sorted(names):
                 raise ArtifactError(f"the file's {kind}s are {', '.join(details)}; the task's are {', '.join(names)}")
-        self._inputs = {name: found[0][name]["index"] for name in inputs}
-        self._outputs = [found[1][name]["index"] for name in outputs]
-        self._allowed = {name: [int(dim) for dim in found[0][name]["shape_signature"]] for name in inputs}
+        self._inputs = {name: sides[0][name]["index"] for name in inputs}
+        self._outputs = [sides[1][name]["index"] for name in outputs]
+        self._allowed = {name: [int(dim) for dim in sides[0][name]["shape_signature"]] for name in inputs}
         self._shapes: list[tuple[int, ...]] = []
 
     # Read after loading, which is timed.

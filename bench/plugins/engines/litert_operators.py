@@ -19,7 +19,7 @@ def operators(path: Path) -> Mapping[str, set[str]]:
 
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes(), 0))
     kinds, types = _names(schema.BuiltinOperator), _names(schema.TensorType)
-    found: dict[str, set[str]] = {}
+    types_by_operator: dict[str, set[str]] = {}
     for graph in model.subgraphs:
         for operator in graph.operators or ():
             code = model.operatorCodes[operator.opcodeIndex]
@@ -27,8 +27,10 @@ def operators(path: Path) -> Mapping[str, set[str]]:
             name = code.customCode.decode() if code.customCode else kind
             places = [place for side in (operator.inputs, operator.outputs) if side is not None for place in side]
             tensors = [graph.tensors[place] for place in places if place >= 0]  # -1 stands for one that is not given
-            found.setdefault(name, set()).update(types.get(tensor.type, "of an unknown type") for tensor in tensors)
-    return found
+            types_by_operator.setdefault(name, set()).update(
+                types.get(tensor.type, "of an unknown type") for tensor in tensors
+            )
+    return types_by_operator
 
 
 def refuse_resources(path: Path, what: str) -> None:
@@ -41,10 +43,10 @@ def refuse_resources(path: Path, what: str) -> None:
     Raises:
         RefusedError: the message names the operators.
     """
-    held = [name for name, types in operators(path).items() if types & RESOURCES]
-    if held:
+    names = [name for name, types in operators(path).items() if types & RESOURCES]
+    if names:
         raise RefusedError(
-            f"its {told(held)} {'keeps' if len(held) == 1 else 'keep'} variables or tables between requests, which "
+            f"its {told(names)} {'keeps' if len(names) == 1 else 'keep'} variables or tables between requests, which "
             f"{what} does not have; {INSTEAD}"
         )
 

@@ -113,13 +113,13 @@ class LlamaGenerator(CountedSession, Generator):
             raise GenerationError(f"llama.cpp streams text, and {joined[0]!r} is no single token")
         if "timings" not in last:
             raise GenerationError(f"llama.cpp gave no answer: {last}")
-        told = last["timings"]
-        gaps = [told["predicted_per_token_ms"] * 1e6] * (num_new - 1)
+        timings = last["timings"]
+        gaps = [timings["predicted_per_token_ms"] * 1e6] * (num_new - 1)
         return Told(
-            num_prompt=told["prompt_n"] + told["cache_n"],
-            num_cached=told["cache_n"],
-            num_new=told["predicted_n"],
-            first_ns=told["prompt_ms"] * 1e6,
+            num_prompt=timings["prompt_n"] + timings["cache_n"],
+            num_cached=timings["cache_n"],
+            num_new=timings["predicted_n"],
+            first_ns=timings["prompt_ms"] * 1e6,
             gaps_ns=gaps,
         )
 
@@ -133,30 +133,30 @@ class LlamaGenerator(CountedSession, Generator):
 
     def _next(self, ids: list[int]) -> np.ndarray:
         size = self.request.decoder.vocabulary
-        asked = {**GREEDY, "prompt": ids, "n_predict": 1, "cache_prompt": True, "logprobs": size}
-        told = self._server.handle_completions(asked)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        found = np.full(size, min(each["logprob"] for each in told), np.float32)
-        found[[each["id"] for each in told]] = [each["logprob"] for each in told]
-        return found
+        request = {**GREEDY, "prompt": ids, "n_predict": 1, "cache_prompt": True, "logprobs": size}
+        candidates = self._server.handle_completions(request)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        logprobs = np.full(size, min(each["logprob"] for each in candidates), np.float32)
+        logprobs[[each["id"] for each in candidates]] = [each["logprob"] for each in candidates]
+        return logprobs
 
     def close(self) -> None:
         self._server = None
 
 
 def _field(reader: Any, name: str) -> Any:
-    found = reader.get_field(name)
-    if found is None:
+    field = reader.get_field(name)
+    if field is None:
         raise ArtifactError(f"the file tells no {name}")
-    return found.contents()
+    return field.contents()
 
 
 def _ids_by_text(tokens: list[str]) -> dict[str, int]:
     """Ids by the text that the server streams of them; tokens that are a part of a character have none."""
     characters = bytes_by_character()
-    found = {}
+    ids = {}
     for number, token in enumerate(tokens):
         try:
-            found[bytes(characters[character] for character in token).decode()] = number
+            ids[bytes(characters[character] for character in token).decode()] = number
         except (KeyError, UnicodeDecodeError):
             continue
-    return found
+    return ids

@@ -78,11 +78,11 @@ def save(proto: onnx.ModelProto, task: Task, target: Path) -> Info:
     model = ir.from_proto(proto)
     model.opset_imports.setdefault("", LEAST_OPSET)
     (spec,) = task.outputs
-    made = list(model.graph.outputs)
+    outputs = list(model.graph.outputs)
     place = 1 if spec.name == PROBABILITIES else 0  # the labels come before their probabilities
-    if place >= len(made):
-        raise ArtifactError(f"the converter made {', '.join(str(value.name) for value in made)}, and no {spec.name}")
-    value = made[place]
+    if place >= len(outputs):
+        raise ArtifactError(f"the converter made {', '.join(str(value.name) for value in outputs)}, and no {spec.name}")
+    value = outputs[place]
     if len(spec.shape) == 1 and ranks.get(value.name) != 1:  # a table with one column
         value = _flat(model, value)
     for other in (output for node in model.graph.all_nodes() for output in node.outputs):

@@ -105,12 +105,12 @@ def _weights(task: Task) -> dict[str, np.ndarray]:
     """The decoder's weights in float32 by their names in GGUF; tied embeddings stand once."""
     model = task.build_step("torch", task.weights_path).model
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    found = {}
+    weights = {}
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and tied:
             continue
-        found[_renamed(name)] = np.ascontiguousarray(tensor.float().numpy())
-    return found
+        weights[_renamed(name)] = np.ascontiguousarray(tensor.float().numpy())
+    return weights
 
 
 def _renamed(name: str) -> str:
@@ -137,16 +137,16 @@ def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int 
     It asks for tokens of characters, the end of a line among them, so the first ids are ASCII, and for a merge, and
     takes an ordinary id for the end of a text where the file names none.
     """
-    told = _byte_level(task.folder / TOKENIZER) if task.dataset is not None else None
+    tokenizer = _byte_level(task.folder / TOKENIZER) if task.dataset is not None else None
     tokens, merges, special = [f"<{number}>" for number in range(size)], ["< <"], set()
     for number, character in enumerate(list(bytes_by_character())[:NUM_ASCII]):
         tokens[number] = character
-    if told is not None:
-        for token, number in told["model"]["vocab"].items():
+    if tokenizer is not None:
+        for token, number in tokenizer["model"]["vocab"].items():
             if number < size:
                 tokens[number] = token
-        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in told["model"]["merges"]]
-        special = {added["id"] for added in told["added_tokens"] if added["special"]}
+        merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in tokenizer["model"]["merges"]]
+        special = {added["id"] for added in tokenizer["added_tokens"] if added["special"]}
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
@@ -162,6 +162,6 @@ def _byte_level(path: Path) -> Any:
     """The content of a `tokenizer.json` that is a BPE of bytes; None where there is no such file."""
     if not path.is_file():
         return None
-    told = json.loads(path.read_text())
-    splitting = json.dumps(told.get("pre_tokenizer"))
-    return told if told["model"].get("type") == "BPE" and '"ByteLevel"' in splitting else None
+    tokenizer = json.loads(path.read_text())
+    splitting = json.dumps(tokenizer.get("pre_tokenizer"))
+    return tokenizer if tokenizer["model"].get("type") == "BPE" and '"ByteLevel"' in splitting else None

@@ -66,8 +66,8 @@ def _refuse_operators(names: Sequence[str]) -> None:
         RefusedError: there are some; the message names them.
     """
     if names:
-        told = litert_operators.told([name.removeprefix(PREFIX) for name in dict.fromkeys(names)])
-        raise RefusedError(f"tf2onnx has no ONNX for its {told}; {INSTEAD}")
+        description = litert_operators.told([name.removeprefix(PREFIX) for name in dict.fromkeys(names)])
+        raise RefusedError(f"tf2onnx has no ONNX for its {description}; {INSTEAD}")
 
 
 def _refuse_unknown(file: Path, error: Exception) -> None:
@@ -80,14 +80,18 @@ def _refuse_unknown(file: Path, error: Exception) -> None:
     from tf2onnx.tflite.TensorType import TensorType
     from tf2onnx.tflite_utils import TFLITE_TO_ONNX_DTYPE
 
-    found = litert_operators.operators(file)
+    types_by_operator = litert_operators.operators(file)
     known = {name for name, number in vars(TensorType).items() if number in TFLITE_TO_ONNX_DTYPE}
-    other = {name: types - known for name, types in found.items() if types - known}
+    other = {name: types - known for name, types in types_by_operator.items() if types - known}
     if other:
-        types, told = ", ".join(sorted(set.union(*other.values()))), litert_operators.told([*other])
-        raise RefusedError(f"tf2onnx reads no tensors of the type {types}, as its {told} has; {INSTEAD}") from error
-    translated = {name for versions in handler.tf_op.get_opsets().values() for one in versions for name in one}
+        types, description = ", ".join(sorted(set.union(*other.values()))), litert_operators.told([*other])
+        raise RefusedError(
+            f"tf2onnx reads no tensors of the type {types}, as its {description} has; {INSTEAD}"
+        ) from error
+    translated = {name for versions in handler.tf_op.get_opsets().values() for version in versions for name in version}
     try:
-        _refuse_operators([name for name in found if PREFIX + name not in translated and not name.startswith(FLEX)])
+        _refuse_operators(
+            [name for name in types_by_operator if PREFIX + name not in translated and not name.startswith(FLEX)]
+        )
     except RefusedError as refusal:
         raise refusal from error

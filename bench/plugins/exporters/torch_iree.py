@@ -68,12 +68,12 @@ def _spell_out_depth_to_space(graph: onnx.GraphProto) -> None:
             ("Squeeze", [3, 5]),
         ]
         values = [node.input[0], *(f"{output}:{number}" for number in range(len(steps) - 1)), output]
-        for (op_type, numbers), (read, made) in zip(steps, itertools.pairwise(values), strict=True):
+        for (op_type, numbers), (read, target) in zip(steps, itertools.pairwise(values), strict=True):
             if op_type == "Transpose":
-                nodes.append(onnx.helper.make_node(op_type, [read], [made], perm=numbers))
+                nodes.append(onnx.helper.make_node(op_type, [read], [target], perm=numbers))
             else:
-                given = onnx.helper.make_tensor(f"{made}:numbers", onnx.TensorProto.INT64, [len(numbers)], numbers)
-                graph.initializer.append(given)
-                nodes.append(onnx.helper.make_node(op_type, [read, given.name], [made]))
+                constant = onnx.helper.make_tensor(f"{target}:numbers", onnx.TensorProto.INT64, [len(numbers)], numbers)
+                graph.initializer.append(constant)
+                nodes.append(onnx.helper.make_node(op_type, [read, constant.name], [target]))
     del graph.node[:]
     graph.node.extend(nodes)

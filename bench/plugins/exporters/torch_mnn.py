@@ -29,6 +29,6 @@ class TorchMnn(TorchThroughOnnxExporter):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():  # the converter ends with 0 where it writes no file
             lines = [re.sub(r"^\[[\d:]+\] :\d+: ", "", line) for line in done.stdout.splitlines()]
-            told = "".join(f": {line.strip()}" for line in lines if UNKNOWN in line)
-            raise ArtifactError(f"MNN cannot convert this model (status {done.returncode}){told}")
+            reasons = "".join(f": {line.strip()}" for line in lines if UNKNOWN in line)
+            raise ArtifactError(f"MNN cannot convert this model (status {done.returncode}){reasons}")
         return {}

@@ -44,9 +44,9 @@ class Mnn(Runtime):
         dtypes = [spec.dtype for spec in task.outputs]
 
         def variable(array: np.ndarray) -> Any:
-            made = MNN.expr.placeholder(list(array.shape), MNN.expr.NCHW, kinds[array.dtype.name])
-            made.write(array.astype(np.int32) if array.dtype.kind == "i" else array)
-            return made
+            placeholder = MNN.expr.placeholder(list(array.shape), MNN.expr.NCHW, kinds[array.dtype.name])
+            placeholder.write(array.astype(np.int32) if array.dtype.kind == "i" else array)
+            return placeholder
 
         return CallSession(
             lambda *variables: list(zip(module.forward([*variables]), dtypes, strict=True)),

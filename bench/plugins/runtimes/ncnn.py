@@ -41,11 +41,11 @@ class NcnnSession(Session):
 
     def _run_one(self, feeds: Arrays, row: int) -> list[np.ndarray]:
         extractor = self._network.create_extractor()
-        kept = []  # a Mat does not own the array it is made from
+        arrays = []  # a Mat does not own the array it is made from
         for name, layer in self._inputs:
             array = feeds[name][row]
-            kept.append(np.array(array, np.int32 if name in self._integers else np.float32))
-            extractor.input(layer, self._mat(kept[-1]))
+            arrays.append(np.array(array, np.int32 if name in self._integers else np.float32))
+            extractor.input(layer, self._mat(arrays[-1]))
         outputs = []
         for spec, layer in self._outputs:
             status, mat = extractor.extract(layer)

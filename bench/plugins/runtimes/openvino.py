@@ -136,7 +136,7 @@ class OpenVino(Runtime):
 def _settings(provider: str, threads: int) -> dict[str, Any]:
     """Properties to compile with."""
     name = ProviderName.parse(provider)
-    found = settings(name.device, threads)
+    properties = settings(name.device, threads)
     for option in name.options:
-        found |= OPTIONS[option][1]
-    return found
+        properties |= OPTIONS[option][1]
+    return properties

@@ -32,9 +32,9 @@ class SklearnSession(Session):
         return self._made if self._made.startswith("float") else None
 
     def run(self, feeds: Arrays) -> Outputs:
-        made = self._call(feeds[estimators.INPUT])
-        self._made = made.dtype.name
-        return [made.astype(self._dtype, copy=False)]
+        output = self._call(feeds[estimators.INPUT])
+        self._made = output.dtype.name
+        return [output.astype(self._dtype, copy=False)]
 
     def close(self) -> None:
         self._call = None

@@ -57,8 +57,8 @@ def merge_equal(graph: onnx.GraphProto) -> dict[str, str]:
             del each.initializer[at]
         superfluous = []
         for at, node in enumerate(each.node):
-            held = [item.t for item in node.attribute if node.op_type == "Constant" and item.HasField("t")]
-            if held and is_superfluous(node.output[0], held[0], first):
+            constants = [item.t for item in node.attribute if node.op_type == "Constant" and item.HasField("t")]
+            if constants and is_superfluous(node.output[0], constants[0], first):
                 superfluous.append(at)
             for inner in subgraphs(node):
                 merge(inner, first.new_child())

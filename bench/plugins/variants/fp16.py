@@ -46,9 +46,9 @@ class Fp16(Variant):
             )
         floats = _without_float16(model) - float16.ALWAYS_FLOAT_INPUTS.keys()  # the converter keeps these inputs
         _refuse_in_subgraphs(model, {*float16.DEFAULT_OP_BLOCK_LIST, *float16.ALWAYS_FLOAT_INPUTS, *floats})
-        kept = _counting(model.graph, _state_types(model)) | _crashing(model.graph)
-        kept |= {node.name for node in model.graph.node if node.op_type in floats}
-        model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=sorted(kept))
+        float32_names = _counting(model.graph, _state_types(model)) | _crashing(model.graph)
+        float32_names |= {node.name for node in model.graph.node if node.op_type in floats}
+        model = float16.convert_float_to_float16(model, keep_io_types=True, node_block_list=sorted(float32_names))
         _join_casts(model)
         # The converter casts a weight once for each node that stays float32 and reads it, under one name.
         replace_nodes(model, list({tuple(node.output): node for node in model.graph.node}.values()))
@@ -57,7 +57,7 @@ class Fp16(Variant):
         if (reason := _refusal(model)) and not _refusal(onnx.load(source)):
             raise ArtifactError(f"the float16 model is not valid: {reason}")
         onnx.save(model, target)
-        return {"num_kept": len(kept)}
+        return {"num_kept": len(float32_names)}
 
 
 def _refusal(model: onnx.ModelProto) -> str | None:
@@ -110,8 +110,8 @@ def _is_float_alone(parameter: Any) -> bool:
 def _refuse_in_subgraphs(model: onnx.ModelProto, operators: set[str]) -> None:
     """Refuse operators in subgraphs that must stay float32: the converter puts every Cast into the main graph."""
     inner = {node.op_type for graph in list(all_graphs(model))[1:] for node in graph.node}
-    if found := sorted(inner & operators):
-        raise RefusedError(f"a Loop, If or Scan holds {', '.join(found)}, which would have to stay float32 in there")
+    if names := sorted(inner & operators):
+        raise RefusedError(f"a Loop, If or Scan holds {', '.join(names)}, which would have to stay float32 in there")
 
 
 def _state_types(model: onnx.ModelProto) -> set[str]:
@@ -174,8 +174,8 @@ def _join_casts(model: onnx.ModelProto) -> None:
     """Let nodes that stay float32 read one another directly: the converter rounds to float16 between them."""
 
     def casts(to: int) -> list[onnx.NodeProto]:
-        found = [node for node in model.graph.node if node.op_type == "Cast"]
-        return [node for node in found if any(item.name == "to" and item.i == to for item in node.attribute)]
+        cast_nodes = [node for node in model.graph.node if node.op_type == "Cast"]
+        return [node for node in cast_nodes if any(item.name == "to" and item.i == to for item in node.attribute)]
 
     # The converter gives this name to the output of a node that stays float32.
     narrowing = [node for node in casts(onnx.TensorProto.FLOAT16) if node.input[0] == f"{node.output[0]}_cast_to_fp16"]

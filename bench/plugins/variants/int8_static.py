@@ -94,7 +94,7 @@ def last_products(model: onnx.ModelProto) -> list[str]:
     """Names of the nodes that make each output's last product: the last node with weights before the output."""
     weights = {weight.name for weight in find_weights(model)}
     makers = {name: index for index, node in enumerate(model.graph.node) for name in node.output}
-    found = set()
+    products = set()
     for value in model.graph.output:
         needed = {value.name}
         for index in range(makers.get(value.name, -1), -1, -1):
@@ -102,7 +102,7 @@ def last_products(model: onnx.ModelProto) -> list[str]:
             if needed.isdisjoint(node.output):
                 continue
             if not weights.isdisjoint(node.input):
-                found.add(node.output[0])
+                products.add(node.output[0])
                 break
             needed |= set(node_reads(node))
-    return sorted(found)
+    return sorted(products)

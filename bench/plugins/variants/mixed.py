@@ -152,13 +152,13 @@ def _dynamic(model: onnx.ModelProto, names: Sequence[str], folder: Path) -> onnx
 def _by_block_size(model: onnx.ModelProto, names: Sequence[str], most: int) -> dict[int, list[str]]:
     """Nodes by the size of their blocks, at most `most`: codes of a block beyond the weights would be stored, too."""
     shapes = {tensor.name: tensor.dims for tensor in model.graph.initializer}
-    chosen, found = set(names), collections.defaultdict(list)
+    chosen, nodes_by_size = set(names), collections.defaultdict(list)
     for node in model.graph.node:
         if node.name in chosen:
             read = [shapes[name] for name in node.input if name in shapes]
             length = max((dims[AXES[node.op_type]] for dims in read if len(dims) == 2), default=most)
-            found[min(most, max(LEAST_BLOCK, 1 << (length - 1).bit_length()))].append(node.name)
-    return dict(found)
+            nodes_by_size[min(most, max(LEAST_BLOCK, 1 << (length - 1).bit_length()))].append(node.name)
+    return dict(nodes_by_size)
 
 
 def _prepare(

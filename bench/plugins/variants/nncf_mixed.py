@@ -69,15 +69,15 @@ class NncfMixed(Variant):
 
 def _going_on(model: Any, names: Sequence[str], weighted: Set[str]) -> list[str]:
     """Names of the operators without weights that read nothing but constants and what some operators make."""
-    inside, found = {*names}, []
+    inside, followers = {*names}, []
     for node in model.get_ordered_ops():
         read = [port.get_source_output().get_node() for port in node.inputs()]
-        made = [other.get_friendly_name() for other in read if other.get_type_name() != "Constant"]
+        sources = [other.get_friendly_name() for other in read if other.get_type_name() != "Constant"]
         name = node.get_friendly_name()
-        if made and node.get_type_name() not in DATA and name not in weighted and inside.issuperset(made):
+        if sources and node.get_type_name() not in DATA and name not in weighted and inside.issuperset(sources):
             inside.add(name)
-            found.append(name)
-    return found
+            followers.append(name)
+    return followers
 
 
 def _parts(model: Any) -> Iterator[Part]:

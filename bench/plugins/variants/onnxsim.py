@@ -42,14 +42,14 @@ class OnnxSim(Variant):
         settings = {name: value for name, value in settings.items() if name in known}
         info: Info = {}
         # Of a path, the weights are in memory once less.
-        given = str(source) if is_complete(read(source).model) else complete(onnx.load(source), task)
+        model_or_path = str(source) if is_complete(read(source).model) else complete(onnx.load(source), task)
         try:
-            model, same = onnxsim.simplify(given, **settings)
+            model, same = onnxsim.simplify(model_or_path, **settings)
         except RuntimeError as error:
             # The pass puts a branch within a branch before the nodes that it reads (onnxsim 0.8.1).
             if "topologically sorted" not in str(error):
                 raise
-            model, same = onnxsim.simplify(given, **settings, skipped_optimizers=[INLINES_BRANCHES])
+            model, same = onnxsim.simplify(model_or_path, **settings, skipped_optimizers=[INLINES_BRANCHES])
             info = {"skipped": [INLINES_BRANCHES]}
         if not same:
             raise ArtifactError("onnxsim says that its check failed: the simplified model gives other outputs")

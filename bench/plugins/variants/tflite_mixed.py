@@ -78,9 +78,9 @@ def _parts(source: Path) -> Iterator[Part]:
             kind = str(getattr(flatbuffers.TFL_OP_CODE_TO_NAME.get(code), "value", ""))
             tensors = [graph.tensors[index] for index in operator.inputs if index >= 0]
             shapes = [
-                tuple(map(int, one.shape))
-                for one in tensors
-                if one.shape is not None and len(one.shape) > 1 and model.buffers[one.buffer].data is not None
+                tuple(map(int, tensor.shape))
+                for tensor in tensors
+                if tensor.shape is not None and len(tensor.shape) > 1 and model.buffers[tensor.buffer].data is not None
             ]
             if kind not in LETTERS or not shapes:
                 continue

@@ -27,22 +27,22 @@ def grams(model: onnx.ModelProto, nodes: Set[str], ports: Mapping[str, str], tas
     if not read:
         return {}
     inputs, outputs = ([value.name for value in values] for values in (model.graph.input, model.graph.output))
-    asked = sorted({*itertools.chain(*read.values())} - {*inputs})
+    activations = sorted({*itertools.chain(*read.values())} - {*inputs})
     watched = onnx.ModelProto()
     watched.CopyFrom(model)
-    more = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in asked]
+    more = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in activations]
     watched.graph.output.extend(value for value in more if value.name not in outputs)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(watched.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    found: dict[str, np.ndarray] = {}
+    totals: dict[str, np.ndarray] = {}
     for sample in tuning_feeds(task):
         feed = {name: sample[ports[name]] for name in inputs}
-        arrays = {**feed, **dict(zip(asked, session.run(asked, feed) if asked else (), strict=True))}
+        arrays = {**feed, **dict(zip(activations, session.run(activations, feed) if activations else (), strict=True))}
         sums: dict[tuple[str, ...], np.ndarray] = {}
         for weights, names in read.items():
             if (key := tuple(names)) not in sums:  # several products may have the same inputs
                 rows_RK = np.concatenate([arrays[name].reshape(-1, lengths[weights]) for name in names])
                 sums[key] = rows_RK.T @ rows_RK
-            found[weights] = found.get(weights, 0.0) + sums[key].astype(np.float64)
-    return found
+            totals[weights] = totals.get(weights, 0.0) + sums[key].astype(np.float64)
+    return totals

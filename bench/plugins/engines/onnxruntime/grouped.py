@@ -106,10 +106,10 @@ class Finder:
 
     def _scores(self, name: str, number: int) -> tuple[onnx.NodeProto, float]:
         """The product of queries and keys that leads to a value, and the scale between the two."""
-        found = list(self._products(name, 1.0))
-        if len(found) != 1:
-            raise _refused(number, f"{len(found)} matrix products lead to its softmax by sums and scales")
-        return found[0]
+        products = list(self._products(name, 1.0))
+        if len(products) != 1:
+            raise _refused(number, f"{len(products)} matrix products lead to its softmax by sums and scales")
+        return products[0]
 
     def _products(self, name: str, scale: float) -> Iterator[tuple[onnx.NodeProto, float]]:
         node = self._made(name)
@@ -135,23 +135,23 @@ class Finder:
 
     def _tables(self, name: str, number: int) -> tuple[str, str]:
         """The cosines and sines by which a value x is rotated: x cos + (-x2, x1) sin, with x = (x1, x2)."""
-        found = {}
+        rotation = {}
         for term in self._maker(name, "Add", number).input:
             product = self._maker(term, "Mul", number)
             tables = [each for each in product.input if not self._projections(each)]
             makers = {node.op_type for each in product.input if (node := self._made(each)) is not None}
             if len(tables) == 1:
-                found["sin" if "Concat" in makers else "cos"] = tables[0]
-        if len(found) != 2:
+                rotation["sin" if "Concat" in makers else "cos"] = tables[0]
+        if len(rotation) != 2:
             raise _refused(number, f"{name} is no rotary embedding")
-        return found["cos"], found["sin"]
+        return rotation["cos"], rotation["sin"]
 
     def _projected(self, name: str, number: int) -> str:
         """What is split into heads, and perhaps rotated, to give a value."""
-        found = self._projections(name)
-        if len(found) != 1:
-            raise _refused(number, f"{len(found)} values are split into heads before {name}")
-        return found.pop()
+        projections = self._projections(name)
+        if len(projections) != 1:
+            raise _refused(number, f"{len(projections)} values are split into heads before {name}")
+        return projections.pop()
 
     def _projections(self, name: str) -> set[str]:
         node = self._made_by.get(name)
@@ -196,9 +196,9 @@ def rotations(model: onnx.ModelProto, names: Sequence[str], decoder: Decoder) ->
     drop_unread(copy)
     num_tokens, size = decoder.max_positions, decoder.head_size
     feeds = empty_feeds(decoder, num_tokens)
-    found = cpu_session(copy.SerializeToString()).run(list(names), feeds)
+    arrays = cpu_session(copy.SerializeToString()).run(list(names), feeds)
     tables = {}
-    for name, array in zip(names, found, strict=True):
+    for name, array in zip(names, arrays, strict=True):
         if array.size != num_tokens * size or array.shape[-2:] != (num_tokens, size):
             raise RefusedError(f"{name} has the shape {array.shape}: it rotates by other numbers than one table holds")
         table = array.reshape(num_tokens, size)
@@ -226,19 +226,19 @@ def write(model: onnx.ModelProto, layers: Sequence[Layer], decoder: Decoder) -> 
     for place, table in enumerate(shared.values()):
         _store(graph, f"{PREFIX}_table_{place}", table)
     stored_as = {name: f"{PREFIX}_table_{[*shared].index(table.tobytes())}" for name, table in tables.items()}
-    made = _lengths(graph)
+    nodes = _lengths(graph)
     made_by = {name: node for node in graph.node for name in node.output}
     replaced = {layer.context for layer in layers}
     for number, layer in enumerate(layers):
         projected = [layer.queries, layer.keys, layer.values]
         if packed := _packed(graph, [made_by.get(name) for name in projected], f"{PREFIX}_qkv_{number}"):
-            made.append(packed)
+            nodes.append(packed)
             projected = [packed.output[0], "", ""]
         past, present = (
             [f"{prefix}.{number}.{part}" for part in ("key", "value")] for prefix in ("past_key_values", "present")
         )
         replaced.update(present)
-        made.append(
+        nodes.append(
             onnx.helper.make_node(
                 "GroupQueryAttention",
                 [*projected, *past, f"{PREFIX}_last", f"{PREFIX}_total", stored_as[layer.cos], stored_as[layer.sin]],
@@ -251,7 +251,7 @@ def write(model: onnx.ModelProto, layers: Sequence[Layer], decoder: Decoder) -> 
                 do_rotary=1,
             )
         )
-    replace_nodes(model, [*made, *(node for node in graph.node if replaced.isdisjoint(node.output))])
+    replace_nodes(model, [*nodes, *(node for node in graph.node if replaced.isdisjoint(node.output))])
     drop_unread(model)
     if all(entry.domain != MICROSOFT for entry in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))

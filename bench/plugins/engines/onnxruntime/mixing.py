@@ -53,14 +53,14 @@ def prepared(source: Path, task: Task, opset: int = OPSET) -> tuple[onnx.ModelPr
 def parts(model: onnx.ModelProto) -> list[Part]:
     """The nodes of the main graph of a prepared model that have weights, in their order."""
     shapes = {weight.name: weight.shape for weight in find_weights(model)}
-    found = []
+    weighted_parts = []
     for node in model.graph.node:
         if node.domain not in STANDARD:
             continue
         read = {name: shapes[name] for name in node.input if name in shapes}
         if read:
             letters = (letter for letter, operators in OPERATORS.items() if node.op_type in operators)
-            found.append(
+            weighted_parts.append(
                 Part(
                     name=node.name,
                     operator=node.op_type,
@@ -70,16 +70,16 @@ def parts(model: onnx.ModelProto) -> list[Part]:
                     weights=" ".join(read),
                 )
             )
-    return found
+    return weighted_parts
 
 
 def going_on(model: onnx.ModelProto, names: Sequence[str]) -> list[str]:
     """Names of the nodes between that read only what nodes of these names make, or each other."""
-    chosen, kept = set(names), set(read_inside(model))
+    chosen, activations = set(names), set(read_inside(model))
     inside = {output for node in model.graph.node if node.name in chosen for output in node.output}
-    found = []
+    followers = []
     for node in model.graph.node:
-        if node.op_type in BETWEEN and node.input[0] in inside and node.name not in kept:
-            found.append(node.name)
+        if node.op_type in BETWEEN and node.input[0] in inside and node.name not in activations:
+            followers.append(node.name)
             inside |= set(node.output)
-    return found
+    return followers

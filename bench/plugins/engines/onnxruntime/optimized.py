@@ -44,17 +44,19 @@ def load_optimized(model: Path | bytes, *, level: str = "all", without: Sequence
         return onnx.load(path)
 
 
-def rename_stored(model: onnx.ModelProto, given: set[str]) -> bool:
+def rename_stored(model: onnx.ModelProto, known_names: set[str]) -> bool:
     """Rename the stored tensors whose names are not given, in place; return whether there are any.
 
     All other values of such a name get the new name, too: branches may make them where another branch stores a tensor.
 
     Args:
-        given: names of all values of the model before ONNX Runtime stored tensors in it, its inputs among them.
+        known_names: names of all values of the model before ONNX Runtime stored tensors in it, its inputs among them.
     """
     taken = _names(model)
     renamed: dict[str, str] = {}
-    for tensor in (tensor for graph in all_graphs(model) for tensor in graph.initializer if tensor.name not in given):
+    for tensor in (
+        tensor for graph in all_graphs(model) for tensor in graph.initializer if tensor.name not in known_names
+    ):
         if tensor.name not in renamed:  # graphs may store different tensors under one name
             others = (f"optimized_{number}_{tensor.name}" for number in itertools.count(len(renamed)))
             renamed[tensor.name] = next(name for name in others if name not in taken)

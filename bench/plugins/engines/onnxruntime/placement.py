@@ -87,9 +87,9 @@ def fallback(placement: Placement, provider: str) -> str | None:
     Args:
         provider: ONNX Runtime's name of the provider.
     """
-    told = []
+    shares = []
     for name, part in placement.items():
         if name != provider:
             share = "" if part["macs_share"] is None else f" with {part['macs_share']:.1%} of the MACs"
-            told.append(f"{part['nodes']} nodes{share} run on {name}")
-    return f"falls back: {', '.join(told)}" if told else None
+            shares.append(f"{part['nodes']} nodes{share} run on {name}")
+    return f"falls back: {', '.join(shares)}" if shares else None

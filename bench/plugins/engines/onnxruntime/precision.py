@@ -42,8 +42,8 @@ def most_reduced(model: onnx.ModelProto) -> str:
     """The precision of a model's products: `int8` before `float16` before `bfloat16`, or `float32`."""
     stored = {tensor.name: tensor.data_type for graph in all_graphs(model) for tensor in graph.initializer}
     names = {onnx.TensorProto.FLOAT16: "float16", onnx.TensorProto.BFLOAT16: "bfloat16"}
-    found = set(_precisions(all_nodes(model), {name: names.get(kind, "float32") for name, kind in stored.items()}))
-    return next((name for name in ("int8", "float16", "bfloat16") if name in found), "float32")
+    precisions = set(_precisions(all_nodes(model), {name: names.get(kind, "float32") for name, kind in stored.items()}))
+    return next((name for name in ("int8", "float16", "bfloat16") if name in precisions), "float32")
 
 
 def _precisions(nodes: Iterable[onnx.NodeProto], weights: dict[str, str]) -> Iterable[str]:

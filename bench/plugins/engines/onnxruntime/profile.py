@@ -157,8 +157,8 @@ def with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> li
     for position, node in enumerate(nodes):
         origin = GENERATED.sub("", node.name)
         sources = [places[name] for name in (node.name, origin) if name in places]
-        made = (*tensors[position][1], origin)
-        sources += [artifact.made_by[name][0] for name in made if name in artifact.made_by]
+        names = (*tensors[position][1], origin)
+        sources += [artifact.made_by[name][0] for name in names if name in artifact.made_by]
         for index in sources:
             owners.setdefault(index, position)
     for index in reversed(range(len(artifact.nodes))):
@@ -181,16 +181,16 @@ def _tensors(nodes: Sequence[NodeTime], ran: Wiring) -> list[tuple[tuple[str, ..
     are matched by their order, if an operator is as frequent in the trace as in the graph.
     """
     places = {node.name: index for index, node in enumerate(ran.nodes)}
-    found = {position: places[node.name] for position, node in enumerate(nodes) if node.name in places}
-    left = sorted({*range(len(ran.nodes))}.difference(found.values()))
-    for operator in {node.operator for position, node in enumerate(nodes) if position not in found}:
-        positions = [at for at, node in enumerate(nodes) if at not in found and node.operator == operator]
+    matches = {position: places[node.name] for position, node in enumerate(nodes) if node.name in places}
+    left = sorted({*range(len(ran.nodes))}.difference(matches.values()))
+    for operator in {node.operator for position, node in enumerate(nodes) if position not in matches}:
+        positions = [at for at, node in enumerate(nodes) if at not in matches and node.operator == operator]
         indices = [index for index in left if ran.nodes[index].op_type == operator]
         if len(positions) == len(indices):
-            found |= zip(positions, indices, strict=True)
+            matches |= zip(positions, indices, strict=True)
     tensors = []
     for position in range(len(nodes)):
-        reads = ran.reads[found[position]] if position in found else ()
-        makes = ran.nodes[found[position]].output if position in found else ()
+        reads = ran.reads[matches[position]] if position in matches else ()
+        makes = ran.nodes[matches[position]].output if position in matches else ()
         tensors.append((tuple(name for name in reads if name and name not in ran.weights), tuple(filter(None, makes))))
     return tensors

@@ -72,10 +72,10 @@ def _usable(folder: str) -> dict[str, Provider]:
         lines = json.loads(path.read_text())
     except OSError:  # without a cache the next process asks again
         lines = _ask()
-    found = {CPU.name: CPU}
+    providers = {CPU.name: CPU}
     for line in lines:
-        found.setdefault(line["name"], Provider(**line))
-    return found
+        providers.setdefault(line["name"], Provider(**line))
+    return providers
 
 
 def _installation() -> list[Any]:

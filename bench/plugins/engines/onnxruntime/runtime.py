@@ -99,11 +99,11 @@ class OrtRuntime(Runtime):
         if provider != ort_providers.CPU.name and not ort_precision.is_plain(artifact):
             precision = None  # no other provider tells its precision, and it may be lower than the processor's
         try:
-            found = placement.place(artifact, provider, shapes=shapes)
+            nodes_by_provider = placement.place(artifact, provider, shapes=shapes)
         except Exception as error:  # the precision is known even if the graph cannot be analysed
             return {"precision": precision, "warning": f"where its nodes run cannot be told: {error}"}
-        warning = placement.fallback(found, ort_providers.usable()[provider].ort_name)
-        return {"precision": precision, "placement": found, "warning": warning}
+        warning = placement.fallback(nodes_by_provider, ort_providers.usable()[provider].ort_name)
+        return {"precision": precision, "placement": nodes_by_provider, "warning": warning}
 
     def code(self, *, provider: str, threads: int) -> str | None:
         # Other providers are found at run time, and may need a plugin registered.

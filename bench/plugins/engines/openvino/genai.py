@@ -95,13 +95,13 @@ class PipelineGenerator(CountedSession, Generator):
         config = openvino_genai.GenerationConfig()
         config.max_new_tokens = num_new  # a least number would make the end of a text impossible, not ignore it
         config.ignore_eos, config.do_sample, config.num_beams = True, False, 1
-        found = self._pipeline.generate(openvino.Tensor(prompt[None]), config, self._streamer(emit))
-        told = found.perf_metrics
+        answer = self._pipeline.generate(openvino.Tensor(prompt[None]), config, self._streamer(emit))
+        metrics = answer.perf_metrics
         return Told(
-            num_prompt=told.get_num_input_tokens(),
-            num_new=told.get_num_generated_tokens(),
-            first_ns=told.raw_metrics.m_times_to_first_token[0] * 1e3,
-            gaps_ns=[each * 1e3 for each in told.raw_metrics.m_durations[-(num_new - 1) :]] if num_new > 1 else [],
+            num_prompt=metrics.get_num_input_tokens(),
+            num_new=metrics.get_num_generated_tokens(),
+            first_ns=metrics.raw_metrics.m_times_to_first_token[0] * 1e3,
+            gaps_ns=[each * 1e3 for each in metrics.raw_metrics.m_durations[-(num_new - 1) :]] if num_new > 1 else [],
         )
 
     def close(self) -> None:

@@ -130,14 +130,14 @@ def bodies(node: Any) -> list[Any]:
 
 def _scales(operations: list[Any]) -> set[str]:
     """Names of the constants by which numbers of few bits become floats: scales and zero points."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in operations:
         if node.get_type_name() in ("Multiply", "Subtract") and is_compressed(node.input_value(0).get_node()):
             behind = node.input_value(1).get_node()
             while behind.get_type_name() in ("Convert", "Reshape", "Broadcast"):
                 behind = behind.input_value(0).get_node()
-            found |= {behind.get_friendly_name()} if behind.get_type_name() == "Constant" else set()
-    return found
+            names |= {behind.get_friendly_name()} if behind.get_type_name() == "Constant" else set()
+    return names
 
 
 def is_compressed(node: Any) -> bool:

@@ -36,14 +36,14 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
             request.infer(dict(feeds), share_inputs=True)
         means.append(_means_us(request.profiling_info))
     tensors = {node.get_friendly_name(): _names(node.outputs()) for node in model.get_ops()}
-    found = []
+    node_times = []
     for node in compiled.get_runtime_model().get_ordered_ops():
         layer = _Layer(node, tensors)
         if layer.kind in PORTS or layer.name not in means[1]:
             continue
         sources = [_Layer(port.get_source_output().get_node(), tensors) for port in node.inputs()]
         total_us = means[1][layer.name] * (WARM_UPS + num_runs) - means[0].get(layer.name, 0.0) * WARM_UPS
-        found.append(
+        node_times.append(
             NodeTime(
                 name=layer.name,
                 operator=layer.kind,
@@ -51,10 +51,10 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
                 time_ns=max(0.0, 1000 * total_us / num_runs),
                 reads=tuple(name for source in sources for name in source.makes),
                 makes=layer.makes,
-                covers=tuple(name for one in layer.originals for name in tensors.get(one) or (one,)),
+                covers=tuple(name for original in layer.originals for name in tensors.get(original) or (original,)),
             )
         )
-    return found
+    return node_times
 
 
 def _means_us(layers: Iterable[Any]) -> dict[str, float]:

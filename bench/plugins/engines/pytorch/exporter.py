@@ -181,8 +181,8 @@ def dynamic_shapes(task: Task) -> tuple[Any, ...]:
     """
     axes = dynamic_axes(task.inputs)
     dims = {name: torch.export.Dim(name) for named in axes.values() for name in named.values()}
-    found = tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
-    return (found[0], found[1:]) if task.role is Role.DECODING_STEP else found
+    shapes = tuple({axis: dims[name] for axis, name in axes[spec.name].items()} for spec in task.inputs)
+    return (shapes[0], shapes[1:]) if task.role is Role.DECODING_STEP else shapes
 
 
 def _clean(model: onnx.ModelProto, task: Task) -> None:

@@ -32,8 +32,8 @@ def is_script(path: Path) -> bool:
 
 def num_params(model: torch.nn.Module) -> int:
     """Parameters of a model; of TorchScript that was frozen, the constants that took their place in its graph."""
-    found = {parameter.data_ptr(): parameter.numel() for parameter in model.parameters()}
-    if isinstance(model, torch.jit.ScriptModule) and not found:
+    sizes = {parameter.data_ptr(): parameter.numel() for parameter in model.parameters()}
+    if isinstance(model, torch.jit.ScriptModule) and not sizes:
         graph = model.inlined_graph
         statistics = {
             value.debugName() for node in graph.findAllNodes("aten::batch_norm") for value in list(node.inputs())[3:5]
@@ -42,8 +42,8 @@ def num_params(model: torch.nn.Module) -> int:
             if node.output().debugName() in statistics or "value" not in node.attributeNames():
                 continue
             if node.kindOf("value") == "t" and (tensor := node.t("value")).is_floating_point() and tensor.dim() > 0:
-                found[tensor.data_ptr()] = tensor.numel()
-    return sum(found.values())
+                sizes[tensor.data_ptr()] = tensor.numel()
+    return sum(sizes.values())
 
 
 def load(path: Path) -> tuple[Any, str, int]:

@@ -66,8 +66,8 @@ class PlacedStepper(Stepper):
 
         def compiled(function: Callable[[Any, Any], Any], num_tokens: int) -> Any:
             signature = [tf.TensorSpec((1, num_tokens), tf.int64)]
-            made = tf.function(lambda ids: function(step, ids), jit_compile=True, input_signature=signature)
-            return made.get_concrete_function()  # tracing counts as loading, as for other models
+            graph_function = tf.function(lambda ids: function(step, ids), jit_compile=True, input_signature=signature)
+            return graph_function.get_concrete_function()  # tracing counts as loading, as for other models
 
         self._prefill: Any = compiled(self._after_nothing, request.num_prompt)
         self._decode: Any = compiled(self._after_cache, 1)
@@ -86,8 +86,8 @@ class PlacedStepper(Stepper):
         return logits
 
     def _keep(self, caches: list[tf.Tensor], depth: Any) -> None:
-        for kept, cache in zip(self._caches, caches, strict=True):
-            kept.assign(cache)
+        for variable, cache in zip(self._caches, caches, strict=True):
+            variable.assign(cache)
         self._depth.assign(depth)
 
     @property
