@@ -32,10 +32,10 @@ def ask(num_bytes: int, threads: int) -> float:
     Raises:
         ChildError: the child process failed.
     """
-    found = ask_once(
+    answer = ask_once(
         rate, timeout_s=TIMEOUT_S, memory_bytes=None, threads=1, num_bytes=min(num_bytes, MOST_BYTES), readers=threads
     )
-    return float(found["bytes_per_s"])
+    return float(answer["bytes_per_s"])
 
 
 def rate(*, num_bytes: int, readers: int) -> dict[str, Any]:

@@ -389,10 +389,10 @@ class _Block:
         self._seats.sort(key=lambda seat: (ROLES.index(seat.role), seat.subject.cell))
         # By the time lost alone: a choice by the figures would be biased.
         best = min(lost, key=lambda each: each.most or 0.0)
-        found = {
+        launches = {
             each is best: self._launches(place, each, each is not best) for place, each in enumerate(lost, start=1)
         }
-        return Result(launches=found[True], failures=tuple(self.failures), superseded=found.get(False, ()))
+        return Result(launches=launches[True], failures=tuple(self.failures), superseded=launches.get(False, ()))
 
     def _launches(self, place: int, lost: Lost, superseded: bool) -> tuple[tuple[Subject, Launch], ...]:
         shared = {

@@ -51,8 +51,8 @@ class BlocksHere:
         self, baseline: Subject, subjects: Sequence[Subject], method: Method, left_s: Callable[[], float]
     ) -> Future[Result]:
         """Run a block to its end, in this thread, so that Ctrl-C ends it."""
-        found: Future[Result] = Future()
-        found.set_result(
+        future: Future[Result] = Future()
+        future.set_result(
             run_block(baseline, subjects, method, out_of_time=lambda: left_s() <= 0, repeats=self._repeats)
         )
-        return found
+        return future

@@ -172,11 +172,11 @@ def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
     Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
     replaced do not count.
     """
-    found = observed(groups)
-    requests = iter(model.fit([seen for seen, _ in found if seen], belief))
+    observations = observed(groups)
+    requests = iter(model.fit([seen for seen, _ in observations if seen], belief))
     return [
         Fitted(group, next(requests) if seen else None, launches)
-        for group, (seen, launches) in zip(groups, found, strict=True)
+        for group, (seen, launches) in zip(groups, observations, strict=True)
     ]
 
 
@@ -203,7 +203,7 @@ def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observa
     for block, members in blocks.items():
         # The workers of a block run the same passes, but a file may have lost the end of a line.
         passes = min(len(launch.medians_ns) for _, launch in members)
-        found = _levels(tuple(launch.medians_ns[:passes] for _, launch in members))
+        block_levels = _levels(tuple(launch.medians_ns[:passes] for _, launch in members))
         time_s = min(map(_time_s, (launch for _, launch in members)))
         observations += [
             Observation(
@@ -217,7 +217,9 @@ def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observa
                 place=(several_machines and members[0][1].place) or "",
                 lost_share=launch.lost_share,
             )
-            for (series, launch), level, variance in zip(members, found.log_ns, found.variances, strict=True)
+            for (series, launch), level, variance in zip(
+                members, block_levels.log_ns, block_levels.variances, strict=True
+            )
         ]
     return observations, counts
 

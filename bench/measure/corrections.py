@@ -63,18 +63,18 @@ def judge(comparisons: Sequence[Comparison], *, margin: float, alpha: float = st
     Returns:
         A result for each comparison, in their order; None for a comparison that has no ratio.
     """
-    tested = {index: found.effect for index, found in enumerate(comparisons) if found.effect is not None}
+    tested = {index: comparison.effect for index, comparison in enumerate(comparisons) if comparison.effect is not None}
     p_values = dict(zip(tested, adjusted([effect.p_value() for effect in tested.values()]), strict=True))
     num_selected = sum(p_value <= alpha for p_value in p_values.values())
     judged: list[Judged | None] = []
-    for index, found in enumerate(comparisons):
-        if found.effect is None:
+    for index, comparison in enumerate(comparisons):
+        if comparison.effect is None:
             judged.append(None)
             continue
         p_value = p_values[index]
         is_selected = p_value <= alpha
         own_alpha = alpha * num_selected / len(tested) if is_selected else alpha
-        ratio = found.effect.ratio(own_alpha)
+        ratio = comparison.effect.ratio(own_alpha)
         verdict = stats.verdict(ratio, margin=margin, may_win=is_selected)
         judged.append(Judged(ratio=ratio, alpha=own_alpha, p_value=p_value, verdict=verdict))
     return judged
@@ -107,7 +107,7 @@ def drift(changes: Sequence[Comparison]) -> float:
     Returns:
         A standard deviation on the log scale; 0 for fewer than `FEWEST_CELLS` testable changes.
     """
-    effects = [found.effect for found in changes if found.effect is not None]
+    effects = [change.effect for change in changes if change.effect is not None]
     if len(effects) < FEWEST_CELLS:
         return 0.0
     shift = statistics.median(effect.value for effect in effects)
@@ -118,8 +118,8 @@ def drift(changes: Sequence[Comparison]) -> float:
 
 def with_drift(changes: Sequence[Comparison]) -> list[Comparison]:
     """The changes of the cells of one baseline, with their common drift added to the error of each."""
-    num_tested = sum(found.effect is not None for found in changes)
+    num_tested = sum(change.effect is not None for change in changes)
     added = Effect(value=0.0, error=drift(changes), freedom=num_tested)
     if added.error == 0:
         return list(changes)
-    return [dataclasses.replace(found, effect=found.effect and found.effect - added) for found in changes]
+    return [dataclasses.replace(change, effect=change.effect and change.effect - added) for change in changes]

@@ -98,7 +98,7 @@ def zones(root: Path = POWERCAP) -> tuple[Zone, ...]:
     The counters of cores and of graphics are within those of their package, and that of the whole platform is about the
     same energy again; so these are left out.
     """
-    found = []
+    rapl_zones = []
     for path in sorted(root.glob("intel-rapl:*")):  # AMD's processors have counters of the same name
         try:
             name = (path / "name").read_text().strip()
@@ -108,8 +108,8 @@ def zones(root: Path = POWERCAP) -> tuple[Zone, ...]:
             zone.energy_uj()
         except (OSError, ValueError):
             continue
-        found.append(zone)
-    return tuple(found)
+        rapl_zones.append(zone)
+    return tuple(rapl_zones)
 
 
 def gpus() -> tuple[Gpu, ...]:
@@ -118,7 +118,7 @@ def gpus() -> tuple[Gpu, ...]:
         pynvml = importlib.import_module("pynvml")
     except ImportError:
         return ()
-    found = []
+    nvidia_gpus = []
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -130,8 +130,8 @@ def gpus() -> tuple[Gpu, ...]:
             gpu.energy_uj()
         except OSError:  # GPUs before Volta do not count
             continue
-        found.append(gpu)
-    return tuple(found)
+        nvidia_gpus.append(gpu)
+    return tuple(nvidia_gpus)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -148,11 +148,11 @@ class Meter:
     minutes to hours.
 
     Args:
-        found: what to read; `counters()` unless given.
+        sources: what to read; `counters()` unless given.
     """
 
-    def __init__(self, found: tuple[Counter, ...] | None = None) -> None:
-        self._counters = counters() if found is None else found
+    def __init__(self, sources: tuple[Counter, ...] | None = None) -> None:
+        self._counters = counters() if sources is None else sources
         self._last: dict[Counter, int] = {}
         self._joules = 0.0
         self.joules()

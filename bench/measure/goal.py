@@ -37,12 +37,12 @@ class Goal:
 
     def looks(self) -> tuple[int, ...]:
         """Numbers of launches after which the tolerance is asked about: each look may be wrong, so they are few."""
-        found = []
+        numbers = []
         launches = self.min_launches
         while launches < self.max_launches:
-            found.append(launches)
+            numbers.append(launches)
             launches *= 2
-        return (*found, self.max_launches)
+        return (*numbers, self.max_launches)
 
     def regression(self, comparison: Comparison) -> str:
         """Whether the cell is slower by more than the tolerance: `regression`, `fine` or `undecided`.

@@ -182,9 +182,9 @@ class Joint:
         """Estimate the levels, and bring the variances nearer to what residuals and beliefs make of them."""
         self._estimate()
         self._draw_launch_variances(*self.launch_evidence())
-        found = self.effect_evidence()
+        evidence = self.effect_evidence()
         for kind in self._believed:
-            self.effects |= self._drawn(kind, found)
+            self.effects |= self._drawn(kind, evidence)
         for name, program in self._programs.items():
             program.weigh_jolts(self.effects[JOLT, name].value, self._belief.jolt_tail)
 
@@ -277,10 +277,10 @@ class Joint:
         of = self._programs
         return {(kind, name): of[name].evidence(kind, each.value) for (kind, name), each in self.effects.items()}
 
-    def _drawn(self, kind: str, found: Mapping[Effects, Evidence]) -> dict[Effects, Variance]:
+    def _drawn(self, kind: str, evidence: Mapping[Effects, Evidence]) -> dict[Effects, Variance]:
         """The variance of one kind of effect, of each program."""
         drawn = variances.drawn(
-            {name: found[kind, name] for name in self._programs},
+            {name: evidence[kind, name] for name in self._programs},
             believed=self._believed[kind],
             belief_freedom=self._belief.freedom,
             own_freedom=self._belief.program_freedom,
@@ -346,19 +346,19 @@ class Joint:
         Launches without the name of a machine have no part. It is that part of the program's levels which is not the
         machine's speed: the best linear unbiased prediction of Henderson 1975, doi 10.2307/2529430, and its error.
         """
-        found = {}
+        effects = {}
         for name, program in self._programs.items() if PLACE in self._believed else ():
             residual_bb, residual_b = program.residual_bb, program.residual_b
             effect = self.effects[PLACE, name]
             for number in (number for number in np.unique(program.place_b) if self.places[number]):
                 own_b = program.place_b == number
                 known = effect.value * float(residual_bb[np.ix_(own_b, own_b)].sum())  # of its variance, a share
-                found[name, self.places[number]] = Effect(
+                effects[name, self.places[number]] = Effect(
                     value=effect.value * float(residual_b[own_b].sum()),
                     error=math.sqrt(effect.value * max(0.0, 1 - known)),
                     freedom=effect.freedom,
                 )
-        return found
+        return effects
 
     def components(self, cells: slice, number: int) -> Components:
         """The estimates of a request whose cells have these positions among all cells."""

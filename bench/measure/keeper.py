@@ -48,8 +48,8 @@ def keep(lifeline: int, report: int, folder: str, start: Callable[[], int]) -> i
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -63,7 +63,7 @@ def keep(lifeline: int, report: int, folder: str, start: Callable[[], int]) -> i
     poll.register(lifeline)
     poll.register(woken, select.POLLIN)
     code = None
-    while code is None and not told:
+    while code is None and not signals:
         ready = {descriptor for descriptor, _ in poll.poll(LOOK_MS)}
         if woken in ready:
             os.read(woken, 1 << 12)
@@ -169,12 +169,12 @@ def _descendants() -> set[int]:
                 continue
             if state != b"Z":
                 parents[int(name)] = int(parent)
-    found: set[int] = set()
+    descendants: set[int] = set()
     new = {os.getpid()}
     while new:
-        new = {pid for pid, parent in parents.items() if parent in new} - found
-        found |= new
-    return found
+        new = {pid for pid, parent in parents.items() if parent in new} - descendants
+        descendants |= new
+    return descendants
 
 
 def _remove(folder: str) -> None:

@@ -95,9 +95,9 @@ def _ticks(proc: Path) -> list[int] | None:
 
 def _threads(proc: Path, pid: int | str) -> dict[str, tuple[int, int]]:
     """By thread of a process, the nanoseconds in which it ran, and in which it waited for a core."""
-    found = {}
+    times = {}
     for path in (proc / str(pid) / "task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError):  # the thread has ended
             ran, waited, _ = path.read_text().split()
-            found[path.parent.name] = (int(ran), int(waited))
-    return found
+            times[path.parent.name] = (int(ran), int(waited))
+    return times

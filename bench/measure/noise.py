@@ -44,13 +44,13 @@ def widening(groups: Sequence[Group], fits: Sequence[Fitted]) -> dict[str, float
         groups: the launches.
         fits: what the model of the measurement makes of them, group by group.
     """
-    found = {}
+    widenings = {}
     for fitted, idle in zip(fits, comparison.fit(groups, IDLE), strict=True):
         for name in (name for name in fitted.names if name != fitted.baseline):
             half, usual = (each.effect(name, fitted.baseline).half_width() for each in (fitted, idle))
             if min(half, usual) > 0:
-                found[name] = half / usual
-    return found
+                widenings[name] = half / usual
+    return widenings
 
 
 def typical(widenings: Mapping[str, float], names: Sequence[str]) -> float | None:

@@ -39,8 +39,8 @@ def ask(threads: int) -> Peaks:
     Raises:
         ChildError: the child process failed.
     """
-    found = ask_once(peaks, timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
-    return Peaks(**found)
+    answer = ask_once(peaks, timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
+    return Peaks(**answer)
 
 
 def peaks(*, num_threads: int) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def peaks(*, num_threads: int) -> dict[str, Any]:
 
 def measure(threads: int) -> Peaks:
     """Measure the peaks with a number of threads, in a process that may import every installed library."""
-    found, products = Peaks(macs_per_s={}, libraries={}, bytes_per_s=0.0), list(_products(threads))
+    rates, products = Peaks(macs_per_s={}, libraries={}, bytes_per_s=0.0), list(_products(threads))
     undisturbed: Counter[tuple[str, str]] = Counter()
     with _copying(threads) as (copy, num_bytes):
         products.append((COPY, COPY, copy))
@@ -67,10 +67,10 @@ def measure(threads: int) -> Peaks:
                     tried = Peaks(
                         macs_per_s={precision: SIZE**3 / seconds}, libraries={precision: library}, bytes_per_s=0.0
                     )
-                found = found.or_higher(tried)
+                rates = rates.or_higher(tried)
     disturbed = {precision for precision, library, _ in products if undisturbed[precision, library] < TRIES}
     known = {precision for precision, _, _ in products} - disturbed
-    return dataclasses.replace(found, undisturbed=tuple(sorted(known)))
+    return dataclasses.replace(rates, undisturbed=tuple(sorted(known)))
 
 
 def _fastest_s(call: Callable[[], object]) -> float:
@@ -115,12 +115,12 @@ def _product_model(right: Any, left: str) -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
     is_float = right.dtype == np.float32
-    made = TensorProto.FLOAT if is_float else TensorProto.INT32
+    output_type = TensorProto.FLOAT if is_float else TensorProto.INT32
     graph = helper.make_graph(
         [helper.make_node("MatMul" if is_float else "MatMulInteger", ["left", "right"], ["product"])],
         "product",
         [helper.make_tensor_value_info("left", helper.np_dtype_to_tensor_dtype(np.dtype(left)), [SIZE, SIZE])],
-        [helper.make_tensor_value_info("product", made, [SIZE, SIZE])],
+        [helper.make_tensor_value_info("product", output_type, [SIZE, SIZE])],
         [numpy_helper.from_array(right, "right")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

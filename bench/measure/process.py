@@ -162,8 +162,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
     @functools.cached_property
     def pid(self) -> int:
         """The worker's process identifier, or its keeper's where the keeper could not start it."""
-        told = os.read(self._report, 32) if select.select([self._report], [], [], ENDING_S)[0] else b""
-        return int(told or self._process.pid)
+        line = os.read(self._report, 32) if select.select([self._report], [], [], ENDING_S)[0] else b""
+        return int(line or self._process.pid)
 
     def request(self, operation: Callable[..., Any], *, timeout_s: float, **arguments: Any) -> dict[str, Any]:
         """Send the child a request and wait for its answer.
@@ -180,8 +180,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
         """
         number = secrets.token_hex(8)  # which output that is no answer does not repeat
         name = f"{operation.__module__}:{operation.__qualname__}"
-        asked = {"id": number, "operation": name, "arguments": arguments, "timeout_s": timeout_s}
-        line = json.dumps(asked) + "\n"
+        message = {"id": number, "operation": name, "arguments": arguments, "timeout_s": timeout_s}
+        line = json.dumps(message) + "\n"
         deadline = time.monotonic() + timeout_s
         try:
             self._send(line.encode(), deadline)

@@ -100,22 +100,22 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
         aims: when a question counts as answered.
         most: largest number of launches of a cell.
     """
-    asked = [
+    comparisons = [
         (index, name, contest.fitted.against_baseline(name))
         for index, contest in enumerate(contests)
         for name in contest.asked
         if name != contest.fitted.baseline and name in contest.fitted.names
     ]
     alpha = nominal(stats.ALPHA, most)
-    judged = corrections.judge([found for *_, found in asked], margin=aims.margin, alpha=alpha)
+    judged = corrections.judge([comparison for *_, comparison in comparisons], margin=aims.margin, alpha=alpha)
 
     def has_verdict(effect: Effect) -> bool:
         return stats.verdict(effect.ratio(alpha), margin=aims.margin) != stats.UNDECIDED
 
     questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
-    for (index, name, found), one in zip(asked, judged, strict=True):
-        if found.effect and one is not None and one.verdict == stats.UNDECIDED:
-            launches = _launches(found.effect, found.num_launches, most, has_verdict)
+    for (index, name, comparison), judgement in zip(comparisons, judged, strict=True):
+        if comparison.effect and judgement is not None and judgement.verdict == stats.UNDECIDED:
+            launches = _launches(comparison.effect, comparison.num_launches, most, has_verdict)
             questions[index].append(Question(kind=VERDICT, cells=(name,), launches=launches))
     return questions
 
@@ -139,13 +139,13 @@ def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
     questions: list[Question] = []
     for kind, rivals, is_answered in ((BEST, near_best.rivals, is_best), (WITHIN, near.rivals, is_told)):
         for name in rivals:
-            found = fitted.between(name, first)
-            assert found.effect is not None
-            is_open = not is_known(fitted, name, first) or not is_answered(found.effect)
+            comparison = fitted.between(name, first)
+            assert comparison.effect is not None
+            is_open = not is_known(fitted, name, first) or not is_answered(comparison.effect)
             if is_open and (name, first) not in [question.cells for question in questions]:
                 fewest = min(fitted.num_launches[name], fitted.num_launches[first])
-                launches = _launches(found.effect, fewest, most, is_answered)
-                is_near = kind == BEST and found.effect.value <= math.log1p(NEAR)
+                launches = _launches(comparison.effect, fewest, most, is_answered)
+                is_near = kind == BEST and comparison.effect.value <= math.log1p(NEAR)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches, is_near=is_near))
     if near.others and not questions and not is_known(fitted, first):
         missing = LEAST_LAUNCHES - fitted.num_launches[first]
@@ -169,7 +169,7 @@ def _launches(effect: Effect, launches: int, most: int, is_answered: Callable[[E
     # The estimate may move by its present error in either direction.
     moved = [dataclasses.replace(effect, value=effect.value + step * effect.error) for step in (0, -1, 1)]
     for number in range(launches + 1, most + 1):
-        if any(is_answered(found.after(number / launches)) for found in moved):
+        if any(is_answered(estimate.after(number / launches)) for estimate in moved):
             return number - launches
     return None
 

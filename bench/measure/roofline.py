@@ -74,11 +74,11 @@ def place(*, macs: int, num_bytes: int, seconds: float, precision: str | None, p
         peaks: peaks of the machine with as many threads; None where they were not measured.
     """
     achieved = macs / seconds
-    found = Place(macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9)
+    point = Place(macs_per_byte=macs / num_bytes, gmacs_per_s=achieved / 1e9)
     peak = peaks.macs_per_s.get(precision or "") if peaks else None
     if peaks is None or peak is None:
-        return found
+        return point
     compute_s, memory_s = macs / peak, num_bytes / peaks.bytes_per_s
     bound = "compute" if compute_s >= memory_s else "memory"
     roof_share = max(compute_s, memory_s) / seconds
-    return dataclasses.replace(found, peak_share=achieved / peak, roof_share=roof_share, bound=bound)
+    return dataclasses.replace(point, peak_share=achieved / peak, roof_share=roof_share, bound=bound)

@@ -238,8 +238,8 @@ class _Rounds:
     def _of_contenders(self, standing: _Standing) -> _Standing:
         """What is open for cells that may be the fastest and have one launch."""
         needs = []
-        for group, of_group, asked in zip(self._groups, standing.needs, standing.questions, strict=True):
-            named = {name for question in asked if question.kind == questions.BEST for name in question.cells}
+        for group, of_group, open_questions in zip(self._groups, standing.needs, standing.questions, strict=True):
+            named = {name for question in open_questions if question.kind == questions.BEST for name in question.cells}
             single = {ledger.name for ledger in group.ledgers if 0 < len(ledger.launches) < LEAST_LAUNCHES}
             needs.append({name: need for name, need in of_group.items() if name in named & single})
         return dataclasses.replace(standing, needs=needs)
@@ -291,11 +291,11 @@ def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
     fits = comparison.fit([group.launched() for group in groups])
     contests = [_contest(group, fitted) for group, fitted in zip(groups, fits, strict=True)]
     if goal.tolerance is None:
-        found = questions.open_questions(contests, goal.aims, most=goal.max_launches)
+        open_questions = questions.open_questions(contests, goal.aims, most=goal.max_launches)
     else:
-        found = [_tolerances(contest, goal) for contest in contests]
-    needs = [_needs(*each, goal) for each in zip(groups, fits, found, strict=True)]
-    return _Standing(needs=needs, questions=found)
+        open_questions = [_tolerances(contest, goal) for contest in contests]
+    needs = [_needs(*each, goal) for each in zip(groups, fits, open_questions, strict=True)]
+    return _Standing(needs=needs, questions=open_questions)
 
 
 def _contest(group: Group, fitted: Fitted) -> Contest:
@@ -309,17 +309,17 @@ def _contest(group: Group, fitted: Fitted) -> Contest:
 
 def _tolerances(contest: Contest, goal: Goal) -> list[Question]:
     """The cells of which it is not yet known whether they are slower than the baseline by more than the tolerance."""
-    found = []
+    open_questions = []
     for name in contest.asked:
         compared = contest.fitted.against_baseline(name)
         at_look = compared.num_launches in goal.looks()
         if compared.effect and not (at_look and goal.regression(compared) != stats.UNDECIDED):
             more = 1 if compared.num_launches < goal.max_launches else None
-            found.append(Question(kind=questions.VERDICT, cells=(name,), launches=more))
-    return found
+            open_questions.append(Question(kind=questions.VERDICT, cells=(name,), launches=more))
+    return open_questions
 
 
-def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) -> dict[str, _Need]:
+def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goal: Goal) -> dict[str, _Need]:
     """The cells of a group that get further launches, by name."""
     if group.baseline.failed:
         return {}
@@ -332,7 +332,7 @@ def _needs(group: Group, fitted: Fitted, asked: Sequence[Question], goal: Goal) 
         ledger.name: goal.max_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         for ledger in group.ledgers
     }
-    for question in asked:
+    for question in open_questions:
         for name in question.cells:
             # The baseline is in every block, and needs no launch of its own.
             if left.get(name, 0) > 0 and name != group.baseline.name:

@@ -163,13 +163,13 @@ def selected_ratio(
     Returns:
         None where the two were not compared.
     """
-    found = fitted.between(selected, other).effect
-    if found is None:
+    effect = fitted.between(selected, other).effect
+    if effect is None:
         return None
     others = [name for name in candidates if name != selected and name in fitted.names]
     if not others:
-        return found.ratio()
-    return found.ratio((stats.ALPHA - SPENT) / _num_plausible(fitted, selected, others, within))
+        return effect.ratio()
+    return effect.ratio((stats.ALPHA - SPENT) / _num_plausible(fitted, selected, others, within))
 
 
 def lowest(effect: Effect, alpha: float, times: float = 1.0) -> float:

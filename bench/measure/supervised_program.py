@@ -37,7 +37,7 @@ def run(
         subprocess.TimeoutExpired: it did not end in time.
     """
     lifeline, ours = os.pipe()
-    told, report = os.pipe()
+    reading, report = os.pipe()
     with Scratch() as folder, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -59,7 +59,7 @@ def run(
         try:
             code = process.wait(limit_s)
         finally:
-            for descriptor in (ours, told):  # without the first, the keeper ends what still runs
+            for descriptor in (ours, reading):  # without the first, the keeper ends what still runs
                 os.close(descriptor)
             try:
                 process.wait(ENDING_S)

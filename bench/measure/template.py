@@ -113,8 +113,8 @@ def _start(request: dict[str, Any], descriptors: dict[str, int]) -> int:
     try:
         keeper.begin_worker()
         namespaces.die_with_parent()
-        kept = {0, 1, 2, descriptors["status"], descriptors["scratch"]}
-        for descriptor in _descriptors() - kept:  # the keeper's
+        own_descriptors = {0, 1, 2, descriptors["status"], descriptors["scratch"]}
+        for descriptor in _descriptors() - own_descriptors:  # the keeper's
             with contextlib.suppress(OSError):
                 os.close(descriptor)
         if not namespaces.see_own_processes():

@@ -156,9 +156,9 @@ class Template:
         """
         reading, status = os.pipe()
         try:
-            given = [{**descriptors, "status": status}[name] for name in DESCRIPTORS]
+            numbers = [{**descriptors, "status": status}[name] for name in DESCRIPTORS]
             with self._lock:
-                socket.send_fds(self._link, [json.dumps(request).encode()], given)
+                socket.send_fds(self._link, [json.dumps(request).encode()], numbers)
                 return int(self._read()["pid"]), reading
         except BaseException:  # a reply that comes later would be taken for that of another request
             os.close(reading)
@@ -208,18 +208,18 @@ class Templates:
         key = (tuple(command), tuple(modules), tuple(sorted(lasting.items())))
         with self._lock:
             is_new = key not in self._known
-            found = self._known.pop(key, None) or Future()
-            self._known[key] = found  # as the one that was used last
+            future = self._known.pop(key, None) or Future()
+            self._known[key] = future  # as the one that was used last
         if is_new:  # without the lock: other templates are wanted meanwhile
-            made = None
+            template = None
             try:
-                made = _started(command, modules, lasting)
+                template = _started(command, modules, lasting)
             finally:
-                found.set_result(made)
+                future.set_result(template)
             with self._lock:
                 for other in [*self._living()][:-MOST]:
                     self._drop(other)
-        return found.result()
+        return future.result()
 
     def drop(self, template: Template) -> None:
         """End a template that does not answer; what it had imported is imported by each worker from now on."""
@@ -247,10 +247,10 @@ class Templates:
 def _started(command: Sequence[str], modules: Sequence[str], environment: Mapping[str, str]) -> Template | None:
     """A template that can be forked safely; None where there is none."""
     try:
-        made = Template(command, modules, environment)
+        template = Template(command, modules, environment)
     except OSError:
         return None
-    return made if made.is_safe else None
+    return template if template.is_safe else None
 
 
 def _is_of_one_worker(name: str) -> bool:

@@ -70,16 +70,16 @@ def timed(generator: Generator, prompt: np.ndarray, num_new: int) -> Timed:
         ids.append(token)
 
     start = clock()
-    told = generator.generate(prompt, num_new, emit)
+    report = generator.generate(prompt, num_new, emit)
     whole_ns = clock() - start
-    return Timed(ids=ids, at_ns=[at - start for at in at_ns], whole_ns=whole_ns, told=told)
+    return Timed(ids=ids, at_ns=[at - start for at in at_ns], whole_ns=whole_ns, told=report)
 
 
-def check(found: Timed, decoder: Decoder, num_prompt: int, num_new: int) -> None:
+def check(generation: Timed, decoder: Decoder, num_prompt: int, num_new: int) -> None:
     """Ensure that a generation is the one that was asked for.
 
     Args:
-        found: the generation.
+        generation: the generation.
         decoder: the decoder that generated.
         num_prompt: tokens of the prompt.
         num_new: tokens that were asked for.
@@ -87,32 +87,32 @@ def check(found: Timed, decoder: Decoder, num_prompt: int, num_new: int) -> None
     Raises:
         GenerationError: it is not; the message says what the engine did.
     """
-    told = found.told
-    if told.num_cached:
+    report = generation.told
+    if report.num_cached:
         raise GenerationError(
-            f"{told.num_cached} of {num_prompt} tokens of the prompt came from a cache of earlier requests: "
+            f"{report.num_cached} of {num_prompt} tokens of the prompt came from a cache of earlier requests: "
             "a prompt that is known already has no time to first token; caches of prompts must be off"
         )
-    if told.num_prompt is not None and told.num_prompt != num_prompt:
-        raise GenerationError(_other_prompt(told.num_prompt, num_prompt))
-    _check_ids(found, decoder, num_new)
-    _check_clocks(found)
+    if report.num_prompt is not None and report.num_prompt != num_prompt:
+        raise GenerationError(_other_prompt(report.num_prompt, num_prompt))
+    _check_ids(generation, decoder, num_new)
+    _check_clocks(generation)
 
 
-def _other_prompt(ran: int, asked: int) -> str:
-    if ran > asked:
+def _other_prompt(ran: int, num_prompt: int) -> str:
+    if ran > num_prompt:
         return (
-            f"it ran {ran} tokens for a prompt of {asked}: padding, or what a tokenizer adds, counts as tokens; "
+            f"it ran {ran} tokens for a prompt of {num_prompt}: padding, or what a tokenizer adds, counts as tokens; "
             "the ids must be run as they are"
         )
     return (
-        f"it ran {ran} tokens for a prompt of {asked}: the ids were cut, or decoded to text and encoded anew; "
+        f"it ran {ran} tokens for a prompt of {num_prompt}: the ids were cut, or decoded to text and encoded anew; "
         "they must be run as they are"
     )
 
 
-def _check_ids(found: Timed, decoder: Decoder, num_new: int) -> None:
-    told, ids, pad_id = found.told, found.ids, decoder.pad_id
+def _check_ids(generation: Timed, decoder: Decoder, num_new: int) -> None:
+    report, ids, pad_id = generation.told, generation.ids, decoder.pad_id
     if len(ids) < num_new:
         raise GenerationError(
             f"it gave {len(ids)} of {num_new} tokens and ended: no time after the end of a sequence is that of a "
@@ -120,8 +120,8 @@ def _check_ids(found: Timed, decoder: Decoder, num_new: int) -> None:
         )
     if len(ids) > num_new:
         raise GenerationError(f"it gave {len(ids)} tokens; {num_new} were asked for")
-    if told.num_new is not None and told.num_new != num_new:
-        raise GenerationError(f"it tells of {told.num_new} new tokens, and handed out {num_new}")
+    if report.num_new is not None and report.num_new != num_new:
+        raise GenerationError(f"it tells of {report.num_new} new tokens, and handed out {num_new}")
     bad = next((token for token in ids if not 0 <= token < decoder.vocabulary), None)
     if bad is not None:
         raise GenerationError(f"it gave the id {bad}; there are {decoder.vocabulary} ids")
@@ -133,15 +133,15 @@ def _check_ids(found: Timed, decoder: Decoder, num_new: int) -> None:
             )
 
 
-def _check_clocks(found: Timed) -> None:
-    for number, gap_ns in enumerate(found.gaps_ns, start=2):
+def _check_clocks(generation: Timed) -> None:
+    for number, gap_ns in enumerate(generation.gaps_ns, start=2):
         if gap_ns < AT_ONCE_NS:
             raise GenerationError(
                 f"token {number} came {gap_ns} ns after token {number - 1}: tokens are handed out in groups, "
                 "so the time of one is not known"
             )
-    own = [found.told.first_ns, *(found.told.gaps_ns or ())]
-    most_ns = found.whole_ns * (1 + LATE_SHARE) + LATE_NS
+    own = [generation.told.first_ns, *(generation.told.gaps_ns or ())]
+    most_ns = generation.whole_ns * (1 + LATE_SHARE) + LATE_NS
     total_ns = 0.0
     for number, each_ns in enumerate(own, start=1):
         if each_ns is None:
@@ -150,7 +150,7 @@ def _check_clocks(found: Timed) -> None:
         if not 0 <= each_ns <= most_ns or total_ns > most_ns:
             raise GenerationError(
                 f"by its own clock token {number} took {each_ns / 1e6:,.6g} ms, "
-                f"in a request of {found.whole_ns / 1e6:,.6g} ms altogether"
+                f"in a request of {generation.whole_ns / 1e6:,.6g} ms altogether"
             )
 
 
@@ -165,9 +165,9 @@ def burst(generator: Generator, feeds: Arrays, plan: BurstPlan) -> tuple[list[in
     prompt, num_new = generator.prompt_of(feeds), generator.request.num_new
 
     def one() -> list[int]:
-        found = timed(generator, prompt, num_new)
-        check(found, generator.request.decoder, len(prompt), num_new)
-        return [found.first_ns] if num_new == 1 else found.gaps_ns
+        generation = timed(generator, prompt, num_new)
+        check(generation, generator.request.decoder, len(prompt), num_new)
+        return [generation.first_ns] if num_new == 1 else generation.gaps_ns
 
     clock = time.perf_counter_ns
     cold: list[int] = []

@@ -67,13 +67,13 @@ def evidence(variance: float, score: float, information: float) -> Evidence:
     return Evidence(log=math.log(variance) + max(-MOST_SURPRISE, min(MOST_SURPRISE, surprise)), freedom=freedom)
 
 
-def approached(found: Variance, before: float) -> Variance:
+def approached(variance: Variance, before: float) -> Variance:
     """A variance half way from the estimate before, on the log scale.
 
     Variances that explain the same residuals move together, each by the whole of what is missing, so whole steps would
     swing about the answer.
     """
-    return dataclasses.replace(found, value=math.sqrt(before * found.value))
+    return dataclasses.replace(variance, value=math.sqrt(before * variance.value))
 
 
 def before_any(belief_freedom: float, own_freedom: float) -> Variance:
@@ -99,17 +99,17 @@ def drawn(
         own_freedom: likewise for the differences between programs.
     """
     # What one program tells of the others is bounded by how far programs differ.
-    told = {name: 1 / (1 / own_freedom + 1 / each.freedom) if each.freedom else 0.0 for name, each in known.items()}
-    weight = belief_freedom + sum(told.values())
-    common = belief_freedom * math.log(believed) + sum(told[name] * each.log for name, each in known.items())
+    weights = {name: 1 / (1 / own_freedom + 1 / each.freedom) if each.freedom else 0.0 for name, each in known.items()}
+    weight = belief_freedom + sum(weights.values())
+    common = belief_freedom * math.log(believed) + sum(weights[name] * each.log for name, each in known.items())
     common /= weight
-    found = {}
+    variances = {}
     for name, own in known.items():
         share = own_freedom / (own_freedom + own.freedom)
         log = share * common + (1 - share) * own.log
         error = share**2 * 2 / weight + 2 / (own_freedom + own.freedom)
-        found[name] = Variance(value=math.exp(log), freedom=2 / error, common=share * math.sqrt(2 / weight))
-    return found
+        variances[name] = Variance(value=math.exp(log), freedom=2 / error, common=share * math.sqrt(2 / weight))
+    return variances
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -79,11 +79,11 @@ class _Source:
     def read(self, name: str) -> tuple[str, Sequence[_Target | str]]:
         """The definitions of a name as text, and what they name: targets of imports, and names of this file."""
         if name not in self._read:
-            found: dict[_Target | str, None] = {}
+            targets: dict[_Target | str, None] = {}
             for statement in self.definitions[name]:
                 _make_bare(statement, self.beside)
-                found |= dict.fromkeys(self._named(statement))
-            self._read[name] = "\n".join(map(ast.dump, self.definitions[name])), (*found,)
+                targets |= dict.fromkeys(self._named(statement))
+            self._read[name] = "\n".join(map(ast.dump, self.definitions[name])), (*targets,)
         return self._read[name]
 
     def _named(self, statement: ast.stmt) -> Iterator[_Target | str]:
@@ -256,16 +256,16 @@ def _nodes(statement: ast.AST) -> list[ast.AST]:
 
 def _imports(nodes: Iterable[ast.AST]) -> dict[str, _Target]:
     """The names that the nodes of a syntax tree import from this package: see `_Source.imports`."""
-    found: dict[str, _Target] = {}
+    targets: dict[str, _Target] = {}
     for node in nodes:
         if isinstance(node, ast.Import):
-            found |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
+            targets |= {alias.asname or alias.name: (alias.name, None) for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 is_module = whole in MACHINERY or _file_of(whole) is not None
-                found[alias.asname or alias.name] = (whole, None) if is_module else (node.module, alias.name)
-    return {name: target for name, target in found.items() if target[0].partition(".")[0] == loading.PACKAGE.name}
+                targets[alias.asname or alias.name] = (whole, None) if is_module else (node.module, alias.name)
+    return {name: target for name, target in targets.items() if target[0].partition(".")[0] == loading.PACKAGE.name}
 
 
 def _file_of(module: str) -> Path | None:

@@ -58,11 +58,11 @@ def most_lossy(contenders: Iterable[Verified]) -> int:
 
     See `bench.records.metric_loss.level`. Those that claim to lose nothing are held to what rounding explains.
     """
-    found: dict[object, set[object]] = {}
+    answers: dict[object, set[object]] = {}
     for value in contenders:
         if rounding.is_lossy(value.cell, value.quality.precision):
-            found.setdefault(value.cell.group, set()).add(what_answers(value.cell, value.artifact))
-    return max(map(len, found.values()), default=1)
+            answers.setdefault(value.cell.group, set()).add(what_answers(value.cell, value.artifact))
+    return max(map(len, answers.values()), default=1)
 
 
 def bound(value: Verified, precisions: Mapping[str, str | None]) -> float | None:

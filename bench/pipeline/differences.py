@@ -74,7 +74,7 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
     unknown: list[str] = []
     empty: list[str] = []
     is_other = False
-    found: list[tuple[float, float]] = [(0.0, 0.0)]
+    error_pairs: list[tuple[float, float]] = [(0.0, 0.0)]
     for name, reference in expected.items():
         output = outputs[name]
         if (fault := _fault_of_type(name, output, reference)) is not None:
@@ -90,14 +90,14 @@ def between(outputs: Arrays, expected: Arrays, rows: Sequence[int] | None = None
                 return Differences(fault=fault)
             if _has_no_finite(reference):
                 unknown.append(name)
-        found.append(_errors(output, reference))
-        is_other |= ragged.dtype_of(reference).kind in "biuU" and found[-1][0] != 0
+        error_pairs.append(_errors(output, reference))
+        is_other |= ragged.dtype_of(reference).kind in "biuU" and error_pairs[-1][0] != 0
     return Differences(
         shapes=shapes,
         num_unlike=len(unlike),
         # Unlike the builtin, these maxima keep a NaN.
-        absolute=float(np.max([absolute for absolute, _ in found])),
-        relative=float(np.max([relative for _, relative in found])),
+        absolute=float(np.max([absolute for absolute, _ in error_pairs])),
+        relative=float(np.max([relative for _, relative in error_pairs])),
         is_other=is_other,
         unknown=tuple(unknown),
         empty=tuple(empty),
@@ -108,11 +108,11 @@ def comparable(output: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, n
     """The values of the samples that have the same shape in both, flat; None where nothing can be compared."""
     if _fault_of_type("", output, reference) is not None:
         return None
-    pairs = [(made.reshape(-1), right.reshape(-1)) for _, made, right in _pairs(output, reference)]
+    pairs = [(part.reshape(-1), right.reshape(-1)) for _, part, right in _pairs(output, reference)]
     if not pairs:
         return None
-    made, right = zip(*pairs, strict=True)
-    return (*made, *right) if len(pairs) == 1 else (np.concatenate(made), np.concatenate(right))
+    parts, right = zip(*pairs, strict=True)
+    return (*parts, *right) if len(pairs) == 1 else (np.concatenate(parts), np.concatenate(right))
 
 
 def unlike_share(output: np.ndarray, reference: np.ndarray) -> float:
@@ -123,11 +123,11 @@ def unlike_share(output: np.ndarray, reference: np.ndarray) -> float:
 
 def _fault_of_type(name: str, output: np.ndarray, reference: np.ndarray) -> str | None:
     """Why the elements of an output cannot be compared; None where they can."""
-    made, right = ragged.dtype_of(output), ragged.dtype_of(reference)
+    dtype, right = ragged.dtype_of(output), ragged.dtype_of(reference)
     if right.kind == "U":
-        return None if made.kind == "U" else f"output {name} holds {made}, not strings"
-    if not np.issubdtype(made, np.number) and made != np.bool_:
-        return f"output {name} holds {made}, not numbers"
+        return None if dtype.kind == "U" else f"output {name} holds {dtype}, not strings"
+    if not np.issubdtype(dtype, np.number) and dtype != np.bool_:
+        return f"output {name} holds {dtype}, not numbers"
     return None
 
 
@@ -157,11 +157,11 @@ def _said_of_shapes(
     first = different[0]
     own, right = np.shape(output[first]), np.shape(reference[first])
     if own[1:] == right[1:] and own and right:
-        told = f"sample {_place(first, rows)} has {own[0]} row{'s' * (own[0] != 1)}, the reference {right[0]}"
+        example = f"sample {_place(first, rows)} has {own[0]} row{'s' * (own[0] != 1)}, the reference {right[0]}"
     else:
-        told = f"sample {_place(first, rows)} has shape {own}, the reference {right}"
+        example = f"sample {_place(first, rows)} has shape {own}, the reference {right}"
     of = f"{len(different)} of {len(output)} samples"
-    return f"output {name} has another shape than the reference's in {of}: {told}"
+    return f"output {name} has another shape than the reference's in {of}: {example}"
 
 
 def _place(row: int, rows: Sequence[int] | None) -> int:
@@ -175,21 +175,21 @@ def _pairs(output: np.ndarray, reference: np.ndarray) -> Iterator[tuple[int, np.
             yield 0, output, reference
     elif len(output) == len(reference):
         for row, pair in enumerate(zip(output, reference, strict=True)):
-            made, right = map(np.asarray, pair)
-            if made.shape == right.shape:
-                yield row, made[None], right[None]
+            part, right = map(np.asarray, pair)
+            if part.shape == right.shape:
+                yield row, part[None], right[None]
 
 
 def _fault_of_values(name: str, output: np.ndarray, reference: np.ndarray, rows: Sequence[int] | None) -> str | None:
     """How many values of an output are not finite, or finite, where the reference's are others; None where none is."""
     num_not_finite = num_finite = total = 0
     first: str | None = None
-    for start, made, right in _pairs(output, reference):
+    for start, part, right in _pairs(output, reference):
         total += right.size
-        if np.isfinite(right).all() and np.isfinite(made).all():
+        if np.isfinite(right).all() and np.isfinite(part).all():
             continue
-        is_finite = np.isfinite(made)
-        agree = (made == right) | (np.isnan(made) & np.isnan(right))
+        is_finite = np.isfinite(part)
+        agree = (part == right) | (np.isnan(part) & np.isnan(right))
         wrong = ~agree & ~(is_finite & np.isfinite(right))
         num_finite += int(np.count_nonzero(wrong & is_finite))
         num_not_finite += int(np.count_nonzero(wrong & ~is_finite))
@@ -197,7 +197,7 @@ def _fault_of_values(name: str, output: np.ndarray, reference: np.ndarray, rows:
             place = tuple(int(index) for index in np.argwhere(wrong)[0])
             within = f" at {list(place[1:])}" if len(place) > 1 else ""
             sample = f"sample {_place(start + place[0], rows)}{within}"
-            first = f"the first, {made[place]:.6g} in {sample}, is {right[place]:.6g} in the reference"
+            first = f"the first, {part[place]:.6g} in {sample}, is {right[place]:.6g} in the reference"
     if first is None:
         return None
     instead = f"{num_finite} finite values where the reference's are not finite"
@@ -216,15 +216,15 @@ def _has_no_finite(reference: np.ndarray) -> bool:
 def _errors(output: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
     """The largest absolute difference, and its ratio to the largest magnitude of the reference; strings differ by 1."""
     absolute, scale = 0.0, 0.0
-    for _, made, right in _pairs(output, reference):
+    for _, part, right in _pairs(output, reference):
         if right.dtype.kind == "U":
-            absolute, scale = max(absolute, float(np.any(made != right))), 1.0
+            absolute, scale = max(absolute, float(np.any(part != right))), 1.0
             continue
-        for one, other in pieces(made, right):
+        for piece, other in pieces(part, right):
             with np.errstate(invalid="ignore"):
-                differences, magnitudes = np.abs(errors(one, other)), np.abs(widened(other))
+                differences, magnitudes = np.abs(errors(piece, other)), np.abs(widened(other))
             if not (is_finite := np.isfinite(differences)).all():
-                agree = (one == other) | (np.isnan(one) & np.isnan(other))
+                agree = (piece == other) | (np.isnan(piece) & np.isnan(other))
                 differences[agree & ~is_finite] = 0.0
                 magnitudes = magnitudes[np.isfinite(magnitudes)]
             # Unlike the builtin, these maxima keep a NaN.

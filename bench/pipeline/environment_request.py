@@ -79,14 +79,14 @@ def environment(python: Path) -> Asked:
     Raises:
         InputError: there is no such file, or it is no interpreter that can be used.
     """
-    found = Path(python)
-    if not found.is_file():
-        what = "not a file" if found.exists() else "no such file"
-        within = found / "bin" / "python"
+    interpreter = Path(python)
+    if not interpreter.is_file():
+        what = "not a file" if interpreter.exists() else "no such file"
+        within = interpreter / "bin" / "python"
         name = str(within) if within.exists() else ".venv/bin/python"
         raise InputError(f"--python {python}: {what}; name an environment's interpreter, such as {name}")
     # The link itself is not resolved: that of an environment leads to the interpreter that it was made from.
-    path = str(found.parent.resolve() / found.name)
+    path = str(interpreter.parent.resolve() / interpreter.name)
     try:
         return Asked(text=str(python), python=path, python_version=look_into(path).python)
     except ArtifactError as error:
@@ -95,14 +95,20 @@ def environment(python: Path) -> Asked:
 
 def _pinned(text: str) -> tuple[str, str, str]:
     try:
-        found = Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement as error:
         raise InputError(f"--with {text}: not a package: {str(error).splitlines()[0]}") from error
-    pins = [one.version for one in found.specifier if one.operator == "==" and "*" not in one.version]
-    if found.url or found.marker or len(pins) != 1 or len(found.specifier) != 1 or len(text) > LONGEST:
-        raise InputError(f"--with {text[:LONGEST]}: say one version, as in {found.name[:LONGEST]}==1.2.3")
-    extras = "".join(f"-{extra}" for extra in sorted(map(canonicalize_name, found.extras)))
-    return canonicalize_name(found.name), f"{Version(pins[0])}{extras}", text
+    pins = [clause.version for clause in requirement.specifier if clause.operator == "==" and "*" not in clause.version]
+    if (
+        requirement.url
+        or requirement.marker
+        or len(pins) != 1
+        or len(requirement.specifier) != 1
+        or len(text) > LONGEST
+    ):
+        raise InputError(f"--with {text[:LONGEST]}: say one version, as in {requirement.name[:LONGEST]}==1.2.3")
+    extras = "".join(f"-{extra}" for extra in sorted(map(canonicalize_name, requirement.extras)))
+    return canonicalize_name(requirement.name), f"{Version(pins[0])}{extras}", text
 
 
 def _wheel(path: Path) -> tuple[str, str, str]:

@@ -88,7 +88,7 @@ def own() -> Installed:
 
 
 def declare(
-    kind: str, plugin: PluginName, requires: Sequence[str], asked: Asked, *, may_be_large: bool = False
+    kind: str, plugin: PluginName, requires: Sequence[str], request: Asked, *, may_be_large: bool = False
 ) -> PluginName:
     """Give a plugin of another environment a name.
 
@@ -96,17 +96,19 @@ def declare(
         kind: `runtimes`, `exporters` or `variants`.
         plugin: the plugin's name in cells; a variant's with its option. A label that it has is replaced.
         requires: import names of the packages that it needs.
-        asked: what is other in the environment.
+        request: what is other in the environment.
         may_be_large: see `Declared`.
 
     Returns:
         The plugin's name with a label.
     """
     needed = own().distributions(requires)
-    name = dataclasses.replace(plugin, label=asked.label(needed))
-    others = [one for one in dict.fromkeys((*needed, *WORKER)) if one not in asked.requirements]
-    requirements = list(asked.requirements.values())
-    declared = Declared(requirements=requirements, others=others, python=asked.python, may_be_large=may_be_large)
+    name = dataclasses.replace(plugin, label=request.label(needed))
+    others = [
+        distribution for distribution in dict.fromkeys((*needed, *WORKER)) if distribution not in request.requirements
+    ]
+    requirements = list(request.requirements.values())
+    declared = Declared(requirements=requirements, others=others, python=request.python, may_be_large=may_be_large)
     place = _names() / kind / f"{name}.json"
     place.parent.mkdir(parents=True, exist_ok=True)
     files.write_whole(place, msgspec.json.encode(declared))
@@ -173,8 +175,8 @@ def of(kind: str, name: PluginName) -> Environment:
             try:
                 _MADE[kind, name] = _obtain(_declared(kind, name))
             except (ArtifactError, InputError, OSError) as error:
-                told = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
-                _FAILED[kind, name] = ArtifactError(f"{name}: {told}")
+                reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+                _FAILED[kind, name] = ArtifactError(f"{name}: {reason}")
                 raise _FAILED[kind, name] from error
         return _MADE[kind, name]
 
@@ -194,8 +196,8 @@ def remove_all(*, dry_run: bool = False) -> int:
     """
     names = _names()
     places = [place for place in installer.folder().glob("*") if place != names]
-    found = [path for place in places for path in (place, *place.rglob("*"))]
-    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in found)}
+    paths = [path for place in places for path in (place, *place.rglob("*"))]
+    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in paths)}
     for place in () if dry_run else places:  # what cannot be removed is an error, and not said to be freed
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
@@ -224,21 +226,21 @@ def _obtain(declared: Declared) -> Environment:
                 raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(WORKER)}")
         return Environment(interpreter=Interpreter(python=python, package=_package()), installed=installed)
     beside = _versions_here(declared.others)  # another environment, or this one later, is to have other ones
-    asked = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
-    place = installer.folder() / "made" / f"{asked}.json"
+    digest = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
+    place = installer.folder() / "made" / f"{digest}.json"
     with _locked(place):
-        found = _found(place) or _make(declared, beside, place)
-    python = str(installer.program(_shared(found.digest)))
-    return Environment(interpreter=Interpreter(python=python, package=_package()), installed=found.installed)
+        entry = _found(place) or _make(declared, beside, place)
+    python = str(installer.program(_shared(entry.digest)))
+    return Environment(interpreter=Interpreter(python=python, package=_package()), installed=entry.installed)
 
 
 def _found(place: Path) -> Made | None:
     """The environment that a file of the cache tells of, if it is there and whole."""
     try:
-        found = msgspec.json.decode(files.read_bytes(place), type=Made)
+        entry = msgspec.json.decode(files.read_bytes(place), type=Made)
     except (OSError, InputError, ValueError, RecursionError):  # what cannot be read is made again
         return None
-    return found if (_shared(found.digest) / WHOLE).is_file() else None
+    return entry if (_shared(entry.digest) / WHOLE).is_file() else None
 
 
 def _shared(digest: str) -> Path:
@@ -268,9 +270,9 @@ def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
             shutil.rmtree(shared, ignore_errors=True)
             installer.make(lock, shared, python)
             (shared / WHOLE).touch()  # the last step: what is not whole is made again
-    made = Made(digest=digest, installed=look_into(str(installer.program(shared))))
-    files.write_whole(place, msgspec.json.encode(made))
-    return made
+    entry = Made(digest=digest, installed=look_into(str(installer.program(shared))))
+    files.write_whole(place, msgspec.json.encode(entry))
+    return entry
 
 
 def _package() -> str:

@@ -85,7 +85,7 @@ def published(table: Path) -> dict[str, float]:
 
     A cell that was not timed because it runs the graph of another has the ratio of that.
     """
-    found: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     twins: dict[str, str] = {}
     with (
         contextlib.suppress(OSError, ValueError, KeyError, csv.Error),
@@ -93,7 +93,7 @@ def published(table: Path) -> dict[str, float]:
     ):
         for line in csv.DictReader(file):
             if line["ratio"] and math.isfinite(ratio := float(line["ratio"])):
-                found[line["cell"]] = ratio
+                ratios[line["cell"]] = ratio
             elif line.get("same_as"):
                 twins[line["cell"]] = line["same_as"]
-    return found | {cell: found[other] for cell, other in twins.items() if other in found}
+    return ratios | {cell: ratios[other] for cell, other in twins.items() if other in ratios}

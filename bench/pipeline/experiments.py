@@ -89,4 +89,6 @@ EXPERIMENTS = (
 
 def cells() -> list[Cell]:
     """The cells of all experiments, each once."""
-    return [Cell.from_path(path) for path in dict.fromkeys(path for one in EXPERIMENTS for path in one.cells)]
+    return [
+        Cell.from_path(path) for path in dict.fromkeys(path for experiment in EXPERIMENTS for path in experiment.cells)
+    ]

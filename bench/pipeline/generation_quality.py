@@ -80,19 +80,19 @@ class Answering:
         Raises:
             GenerationError: the engine did not generate what it was asked for, or keeps prompts.
         """
-        session, asked = self._session, self._session.request
-        prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[asked.num_prompt :]
-        ids = np.full(asked.num_greedy, NOT_ASKED, np.int64)
+        session, request = self._session, self._session.request
+        prompt, forced = session.prompt_of(feeds), feeds[IDS].reshape(-1)[request.num_prompt :]
+        ids = np.full(request.num_greedy, NOT_ASKED, np.int64)
         margins = np.full(len(ids), np.nan, np.float32)
         if is_answered := self._num_answered < NUM_ANSWERED:
             self._num_answered += 1
             self._generate(prompt, 1, self._new_ns)
             self._generate(prompt, 1, self._known_ns)
             self._check_forgets()
-            ids[:] = self._generate(prompt, asked.num_greedy, [])
+            ids[:] = self._generate(prompt, request.num_greedy, [])
             self._check_choice(prompt, ids)
         if not session.scores:
-            return [np.full((len(forced), asked.decoder.vocabulary), np.nan, np.float32), ids, margins]
+            return [np.full((len(forced), request.decoder.vocabulary), np.nan, np.float32), ids, margins]
         logprobs = log_softmax(session.logits_after(prompt, forced))
         if self._with_margins and is_answered:
             top = np.sort(session.logits_after(prompt, ids), axis=1)[:, -2:]
@@ -100,10 +100,10 @@ class Answering:
         return [logprobs, ids, margins]
 
     def _generate(self, prompt: np.ndarray, num_new: int, first_ns: list[int]) -> Sequence[int]:
-        found = tokens.timed(self._session, prompt, num_new)
-        tokens.check(found, self._session.request.decoder, len(prompt), num_new)
-        first_ns.append(found.first_ns)
-        return found.ids
+        generation = tokens.timed(self._session, prompt, num_new)
+        tokens.check(generation, self._session.request.decoder, len(prompt), num_new)
+        first_ns.append(generation.first_ns)
+        return generation.ids
 
     def _check_choice(self, prompt: np.ndarray, ids: np.ndarray) -> None:
         """Ensure that an engine's own loop chooses what its own logits find likeliest: else its cache is wrong."""
@@ -147,10 +147,10 @@ def comparable(outputs: Arrays, expected: Arrays) -> tuple[Arrays, Arrays]:
     Of an engine that hides its logits that is the tokens alone; a text that one of the two did not answer has none.
     """
     both = (outputs[TOKENS] != NOT_ASKED) & (expected[TOKENS] != NOT_ASKED)
-    kept = [{TOKENS: np.where(both, arrays[TOKENS], NOT_ASKED)} for arrays in (outputs, expected)]
+    sides = [{TOKENS: np.where(both, arrays[TOKENS], NOT_ASKED)} for arrays in (outputs, expected)]
     if not np.isnan(outputs[LOGPROBS]).any():
-        kept = [{LOGPROBS: arrays[LOGPROBS], **one} for arrays, one in zip((outputs, expected), kept, strict=True)]
-    return kept[0], kept[1]
+        sides = [{LOGPROBS: arrays[LOGPROBS], **side} for arrays, side in zip((outputs, expected), sides, strict=True)]
+    return sides[0], sides[1]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int |
             nothing is compared from where the reference chooses it.
     """
     agreed = compared = 0
-    told = None
+    difference = None
     answers = zip(outputs[TOKENS], expected[TOKENS], expected[MARGINS], strict=True)
     for number, (own, right, margins) in enumerate(answers, start=1):
         if NOT_ASKED in (own[0], right[0]):
@@ -191,11 +191,11 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int |
         if first < length and not margins[first] <= tolerance:
             compared += length - first
             by = "" if np.isnan(margins[first]) else f" by {margins[first]:.3g} nats"
-            told = told or (
+            difference = difference or (
                 f"token {first + 1} of {len(right)} of answer {number} is {own[first]}, where the reference's is "
                 f"{right[first]}{by}"
             )
-    return Agreement(share=agreed / compared if compared else None, told=told)
+    return Agreement(share=agreed / compared if compared else None, told=difference)
 
 
 def tolerance_of(precision: str | None, error: float | None, scale: float) -> float:
@@ -220,9 +220,9 @@ def _error_of_likeliest(own: np.ndarray, right: np.ndarray) -> float:
         right: the reference's.
     """
     ids = np.argpartition(right, -2, axis=2)[..., -2:]
-    one, other = np.take_along_axis(own, ids, 2).astype(np.float64), np.take_along_axis(right, ids, 2)
+    likeliest, other = np.take_along_axis(own, ids, 2).astype(np.float64), np.take_along_axis(right, ids, 2)
     # An id that is masked is infinitely unlikely to both.
-    return float(np.abs(one - other, where=np.isfinite(other), out=np.zeros_like(one)).max())
+    return float(np.abs(likeliest - other, where=np.isfinite(other), out=np.zeros_like(likeliest)).max())
 
 
 def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None, precision: str | None) -> Quality:
@@ -248,19 +248,25 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     scale = float(np.abs(right[LOGPROBS]).max(initial=0.0, where=np.isfinite(right[LOGPROBS])))
     error = _error_of_likeliest(outputs[LOGPROBS], right[LOGPROBS]) if visible else None
     assert task.request is not None
-    found = agreement(outputs, right, tolerance_of(precision, error, scale), task.request.decoder.end_id)
+    comparison = agreement(outputs, right, tolerance_of(precision, error, scale), task.request.decoder.end_id)
     figures: dict[str, Any] = {name: getattr(judged, name) for name in judged.__struct_fields__}
-    figures["metrics"] = {**(judged.metrics or {}), **({} if found.share is None else {AGREEMENT: found.share})}
+    figures["metrics"] = {
+        **(judged.metrics or {}),
+        **({} if comparison.share is None else {AGREEMENT: comparison.share}),
+    }
     if not visible:
         figures["lost"] = "its engine tells no logits"
-        if found.told is not None:
+        if comparison.told is not None:
             figures["fidelity"] = quality.DRIFTED
-        if found.share is None:
+        if comparison.share is None:
             reason = "it hides its logits, and the first token of every answer differs where the reference is unsure"
             figures |= {"fidelity": quality.BROKEN, "reason": reason}
-        elif found.share < LEAST_AGREEMENT:
-            figures |= {"fidelity": quality.BROKEN, "reason": f"{found.share:.0%} of its tokens agree: {found.told}"}
-    elif found.told is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
+        elif comparison.share < LEAST_AGREEMENT:
+            figures |= {
+                "fidelity": quality.BROKEN,
+                "reason": f"{comparison.share:.0%} of its tokens agree: {comparison.told}",
+            }
+    elif comparison.told is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
         # Its logits along a given text are right, so what it chooses by itself must be, too.
-        figures |= {"fidelity": quality.BROKEN, "reason": f"{found.told}, though its logits are right"}
+        figures |= {"fidelity": quality.BROKEN, "reason": f"{comparison.told}, though its logits are right"}
     return Quality(**figures)

@@ -55,7 +55,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     Raises:
         InputError: there is no such model, it needs `--trust`, or nothing makes an ONNX file of it.
     """
-    shapes = {name: one.sizes for name, one in size_options.shapes_from(options.shapes).items()}
+    shapes = {name: shape.sizes for name, shape in size_options.shapes_from(options.shapes).items()}
     dims = size_options.dims_from(options.dims)
     if path.suffix.lower() == SUFFIX and not path.is_dir():
         formats.format_of(path)  # refuses a file that is not there in the words of every format
@@ -86,8 +86,8 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
         file = _written(name, task, tried, limits)
         notes = (*adopted.notes, f"{path} is read as its own operations, with the shapes that its framework states")
         return GraphFile(path=file, model=path, exporter=name, shapes=tried, dims={}, notes=notes)
-    told = "; ".join(dict.fromkeys(reasons)) or "no exporter takes its format"
-    raise InputError(f"no ONNX file can be made of {path}: {told}")
+    explanation = "; ".join(dict.fromkeys(reasons)) or "no exporter takes its format"
+    raise InputError(f"no ONNX file can be made of {path}: {explanation}")
 
 
 def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ...]:
@@ -146,12 +146,12 @@ def _written(name: str, task: Task, shapes: Mapping[str, Sequence[int]], limits:
 def _shapes(task: Task, dims: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """Shapes of one request: the first sample's, with a batch of 1, and with the sizes in `dims`."""
     inputs = task.samples("test").inputs
-    found = {}
+    shapes = {}
     for spec in task.inputs:
         sample = inputs[spec.name].shape[1:]
         sizes = (1, *sample) if task.batched else sample
-        found[spec.name] = tuple(
+        shapes[spec.name] = tuple(
             dims[dim] if isinstance(dim, str) and dim in dims else size
             for dim, size in zip(spec.shape, sizes, strict=True)
         )
-    return found
+    return shapes

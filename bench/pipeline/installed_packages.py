@@ -52,12 +52,12 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
     def versions(self, requires: Iterable[str]) -> dict[str, str | None]:
         """Versions of the distributions that provide some import names, and of Python; None for what is missing."""
-        found: dict[str, str | None] = {"python": self.python}
+        versions: dict[str, str | None] = {"python": self.python}
         for name in requires:
             top = name.partition(".")[0]
             for distribution in dict.fromkeys(self.provides.get(top, [top])):
-                found[distribution] = self.packages.get(distribution)
-        return found
+                versions[distribution] = self.packages.get(distribution)
+        return versions
 
     def distributions(self, requires: Iterable[str]) -> tuple[str, ...]:
         """Canonical names of the distributions that provide some import names; the names themselves where none does."""
@@ -80,7 +80,7 @@ def look_into(python: str) -> Installed:
         why = f" that can be used: {last}" if last.startswith("Python ") else ""  # another program repeats the question
         raise ArtifactError(f"not a Python interpreter{why}")
     try:
-        found = msgspec.json.decode(done.stdout.encode(), type=Installed)
+        installed = msgspec.json.decode(done.stdout.encode(), type=Installed)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise ArtifactError("not a Python interpreter: its answer cannot be read") from error
-    return found
+    return installed

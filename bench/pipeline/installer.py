@@ -56,12 +56,12 @@ def resolved(requirements: Sequence[str], constraints: Sequence[str], python: st
         ArtifactError: no versions fit, or an index cannot be reached; the message says which.
     """
     with tempfile.TemporaryDirectory(prefix="inferometer-") as name:
-        made = Path(name)  # away from the checkout, whose own settings of uv are not for this
-        (made / "in.txt").write_text("\n".join(requirements))
-        (made / "constraints.txt").write_text("\n".join(constraints))
-        told = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
-        target = made / "pylock.toml"
-        _run([_uv(), "pip", "compile", "in.txt", "-c", "constraints.txt", *told, "-o", str(target)], made)
+        place = Path(name)  # away from the checkout, whose own settings of uv are not for this
+        (place / "in.txt").write_text("\n".join(requirements))
+        (place / "constraints.txt").write_text("\n".join(constraints))
+        options = ["--python", python, "--only-binary", ":all:", "--no-header", "--quiet", "--format", "pylock.toml"]
+        target = place / "pylock.toml"
+        _run([_uv(), "pip", "compile", "in.txt", "-c", "constraints.txt", *options, "-o", str(target)], place)
         return target.read_text(encoding="utf-8")
 
 
@@ -74,8 +74,8 @@ def make(lock: str, target: Path, python: str) -> None:
     _run([_uv(), "venv", "--quiet", "--no-project", "--python", python, str(target)], target.parent)
     pinned = target / "pylock.toml"
     pinned.write_text(lock, encoding="utf-8")
-    told = ["--quiet", "--no-deps", "--link-mode", "hardlink", "--python", str(program(target))]
-    _run([_uv(), "pip", "install", *told, "-r", str(pinned)], target.parent)
+    options = ["--quiet", "--no-deps", "--link-mode", "hardlink", "--python", str(program(target))]
+    _run([_uv(), "pip", "install", *options, "-r", str(pinned)], target.parent)
 
 
 def program(environment: Path) -> Path:
@@ -135,21 +135,21 @@ def handed_on(listed: str) -> dict[str, str]:
     Args:
         listed: what `pip config list` printed; a variable of the environment comes after the files that it overrides.
     """
-    given = {}
+    settings = {}
     for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
         if pair := re.fullmatch(r"""(?:global|install|user|site|:env:)\.([\w-]+)=('.*'|".*")""", line):
             with contextlib.suppress(ValueError, SyntaxError):  # a value may have lines, which are printed as in Python
-                given[pair[1]] = str(ast.literal_eval(pair[2]))
-    found = {
-        "UV_DEFAULT_INDEX": given.get("index-url", ""),
-        "UV_INDEX": " ".join(filter(_is_there, given.get("extra-index-url", "").split())),
-        "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, given.get("find-links", "").split()))),
-        "UV_INSECURE_HOST": given.get("trusted-host", ""),
-        NO_INDEX: "1" if given.get("no-index", "").lower() in ("1", "true", "yes", "on", "t", "y") else "",
-        "SSL_CERT_FILE": given.get("cert", ""),
+                settings[pair[1]] = str(ast.literal_eval(pair[2]))
+    variables = {
+        "UV_DEFAULT_INDEX": settings.get("index-url", ""),
+        "UV_INDEX": " ".join(filter(_is_there, settings.get("extra-index-url", "").split())),
+        "UV_FIND_LINKS": ",".join(map(_absolute, filter(_is_there, settings.get("find-links", "").split()))),
+        "UV_INSECURE_HOST": settings.get("trusted-host", ""),
+        NO_INDEX: "1" if settings.get("no-index", "").lower() in ("1", "true", "yes", "on", "t", "y") else "",
+        "SSL_CERT_FILE": settings.get("cert", ""),
     }
     always = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}  # as pip does
-    return {**always, **{name: value for name, value in found.items() if value}}
+    return {**always, **{name: value for name, value in variables.items() if value}}
 
 
 def _is_there(place: str) -> bool:
@@ -181,13 +181,13 @@ def reason_of(output: str) -> str:
 
     The name of a package says which it is, and the host of a private index is not for others who read the results.
     """
-    told: list[str] = []
+    reasons: list[str] = []
     for line in map(str.strip, output.splitlines()):
         kind, mark, text = line.partition(":")
         if mark and kind.lower() in ("error", "cause") and text.strip() != UNSOLVED:
-            told.append(text.strip().removesuffix(UNSATISFIABLE))
+            reasons.append(text.strip().removesuffix(UNSATISFIABLE))
         elif line.startswith("hint"):
             break
-    text = ": ".join(told or output.strip().splitlines()[-1:]) or "it said nothing"
+    text = ": ".join(reasons or output.strip().splitlines()[-1:]) or "it said nothing"
     text = HOST.sub(r"\1://...", RETRIED.sub("the package index cannot be reached", text))
     return shortened(text, LONGEST)

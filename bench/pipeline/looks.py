@@ -48,15 +48,15 @@ class Until:
     limit: float | None = None
     alpha: float = metric_loss.ALPHA
 
-    def is_met(self, found: Quality) -> bool:
+    def is_met(self, judgement: Quality) -> bool:
         """Whether a quality tells enough; that of a whole split always does."""
-        if found.is_whole:
+        if judgement.is_whole:
             return True
-        if found.fidelity == quality.BROKEN:
-            return found.metrics is None  # else by the metric, of which a part of the split does not tell enough
-        if not isinstance(found.lost, Lost):
+        if judgement.fidelity == quality.BROKEN:
+            return judgement.metrics is None  # else by the metric, of which a part of the split does not tell enough
+        if not isinstance(judgement.lost, Lost):
             return False
-        return self.limit is None or found.lost.high(alpha=self.alpha) <= self.limit
+        return self.limit is None or judgement.lost.high(alpha=self.alpha) <= self.limit
 
 
 def run(
@@ -89,19 +89,19 @@ def run(
     """
     order = feeding.drawn(samples.num_samples)
     figures: dict[str, Any] = {"loss": reference.loss, "metrics": reference.metrics or {}}
-    made: list[Arrays] = [] if begun is None else [begun]
-    num_begun = sum(len(next(iter(arrays.values()))) for arrays in made)
+    portions: list[Arrays] = [] if begun is None else [begun]
+    num_begun = sum(len(next(iter(arrays.values()))) for arrays in portions)
     most, num_looks = FEWEST, 0
     began_s = ends_s = time.monotonic()
     while True:
-        num = sum(len(next(iter(arrays.values()))) for arrays in made)
+        num = sum(len(next(iter(arrays.values()))) for arrays in portions)
         rows = order[num : min(len(order), -(-most // batch) * batch)]
         if rows:
             few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
-            made.append(feeding.run_all(call, task, few, batch))
+            portions.append(feeding.run_all(call, task, few, batch))
             num += len(rows)
-        outputs = {name: ragged.joined([arrays[name] for arrays in made]) for name in made[0]}
-        made = [outputs]
+        outputs = {name: ragged.joined([arrays[name] for arrays in portions]) for name in portions[0]}
+        portions = [outputs]
         if num == len(order):
             back = np.argsort(order)
             outputs = {name: array[back] for name, array in outputs.items()}

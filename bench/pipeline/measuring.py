@@ -36,6 +36,6 @@ def measure_pairs(
         A group for each pair, with the launches of both cells.
     """
     ledgers = [[Ledger(subject=opening.subject(value)) for value in pair] for pair in pairs]
-    groups = [Group(baseline=one, ledgers=[other]) for one, other in ledgers]
+    groups = [Group(baseline=baseline, ledgers=[other]) for baseline, other in ledgers]
     rounds.measure(groups, method, goal, keep=keep, report=report, cut_blocks=cut_blocks)
     return groups

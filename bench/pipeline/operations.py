@@ -51,8 +51,8 @@ def transform(*, task: str, variant: str, source: str, target: str) -> dict[str,
 
 def parts(*, task: str, variant: str, source: str) -> dict[str, Any]:
     """The parts of an artifact that a variant treats each in its own way, see `Variant.parts`."""
-    found = catalog.variant_file(variant).parts(Path(source), task=catalog.task(task))
-    return {"parts": [dataclasses.asdict(part) for part in found]}
+    pieces = catalog.variant_file(variant).parts(Path(source), task=catalog.task(task))
+    return {"parts": [dataclasses.asdict(part) for part in pieces]}
 
 
 def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     from bench.graphs.file.digest import canonical_digest, operator_counts
     from bench.graphs.weights import parameter_counts
 
-    found = parameter_counts.of_onnx(path)
+    counts = parameter_counts.of_onnx(path)
     return {
         "info": info,
         "canonical": None if info.get("alone") else canonical_digest(path),
-        "num_params": found.num_params,
-        "repeated": found.repeated,
+        "num_params": counts.num_params,
+        "repeated": counts.repeated,
         "operators": operator_counts(path),
     }
 
@@ -78,8 +78,8 @@ def parameters_beside_source(*, task: str, source: str, artifact: str) -> dict[s
 
     from bench.graphs.weights import beside_source
 
-    found = catalog.task(task)
-    model = found.build(source, found.weights_path)
+    definition = catalog.task(task)
+    model = definition.build(source, definition.weights_path)
     if not isinstance(model, torch.nn.Module):
         return {"note": None}
     arrays = {name: value.detach().float().numpy() for name, value in model.named_parameters()}
@@ -97,8 +97,8 @@ def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
     """MACs and weight bytes of an ONNX artifact; `macs` is None where the work of some node is unknown."""
     from bench.graphs.costs.profile import profile
 
-    found = profile(Path(artifact), shapes=shapes, observe=False)
-    return {"macs": found.macs if found.is_complete else None, "weight_bytes": found.weight_bytes}
+    costs = profile(Path(artifact), shapes=shapes, observe=False)
+    return {"macs": costs.macs if costs.is_complete else None, "weight_bytes": costs.weight_bytes}
 
 
 def bytes_read(*, artifact: str) -> dict[str, Any]:
@@ -150,8 +150,8 @@ def verify(
         else:
             how: dict[str, Any] = {"reference": msgspec.convert(known, Quality), "precision": precision}
             how["begun"] = feeding.load_outputs(Path(begun)) if begun is not None else None
-            told = looks.Until(**until)
-            outputs, part, judged = looks.run(call, task, samples, expected, opened.batch, told, **how)
+            condition = looks.Until(**until)
+            outputs, part, judged = looks.run(call, task, samples, expected, opened.batch, condition, **how)
             expected = expected if part is None else feeding.rows_of(expected, part.rows)
         if save_outputs is not None:
             feeding.save_outputs(Path(save_outputs), outputs)
@@ -191,10 +191,10 @@ def judge(*, cell: str, outputs: str, reference: str | None, precision: str | No
     from bench.pipeline import judging, rounding
 
     task = catalog.task(Cell.from_path(cell).task)
-    made, expected = (feeding.load_outputs(Path(path)) if path is not None else None for path in (outputs, reference))
-    assert made is not None
-    judged = judging.judge(task, task.samples("test"), made, expected, precision=precision)
-    return {**to_builtins(judged), "shares": rounding.shares(made, expected or made)}
+    arrays, expected = (feeding.load_outputs(Path(path)) if path is not None else None for path in (outputs, reference))
+    assert arrays is not None
+    judged = judging.judge(task, task.samples("test"), arrays, expected, precision=precision)
+    return {**to_builtins(judged), "shares": rounding.shares(arrays, expected or arrays)}
 
 
 def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: int) -> dict[str, Any]:
@@ -228,8 +228,8 @@ def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: in
         except rounding.ReducedError:
             return {"shares": None}
         with opened as session:
-            made = feeding.run_all(judged_call(session), task, samples, known.batch)
-    return {"shares": rounding.shares(made, feeding.load_outputs(Path(reference)))}
+            outputs = feeding.run_all(judged_call(session), task, samples, known.batch)
+    return {"shares": rounding.shares(outputs, feeding.load_outputs(Path(reference)))}
 
 
 def spot_check(
@@ -261,19 +261,19 @@ def spot_check(
     few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
     with output_checks.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
-        made = feeding.run_all(judged_call(session), task, few, known.batch)
-        figures = _of_session(session, task, few, made, known.batch)
+        own_outputs = feeding.run_all(judged_call(session), task, few, known.batch)
+        figures = _of_session(session, task, few, own_outputs, known.batch)
     whole = msgspec.convert(verified, Quality)
     stored = feeding.load_outputs(Path(outputs))
     if not whole.is_whole:  # the part may be shorter than one inference here
         rows = rows[: len(next(iter(stored.values())))]
-        made = feeding.rows_of(made, range(len(rows)))
+        own_outputs = feeding.rows_of(own_outputs, range(len(rows)))
     theirs = feeding.rows_of(stored, rows if whole.is_whole else range(len(rows)))
-    beside_verified = judging.compare(task, made, theirs)
-    beside_reference = judging.compare(task, made, feeding.rows_of(feeding.load_outputs(Path(reference)), rows))
-    found = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))
+    beside_verified = judging.compare(task, own_outputs, theirs)
+    beside_reference = judging.compare(task, own_outputs, feeding.rows_of(feeding.load_outputs(Path(reference)), rows))
+    quality = spot.vouched(whole, by, beside_verified, beside_reference, num_samples=len(rows))
     figures["rss_bytes"] = max(figures["rss_bytes"], whole.rss_bytes)  # a few samples may take less than all of them
-    return {"quality": None if found is None else {**msgspec.to_builtins(found), **figures}}
+    return {"quality": None if quality is None else {**msgspec.to_builtins(quality), **figures}}
 
 
 def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays], Outputs]:
@@ -293,9 +293,9 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:
     """The fields of `Quality` on a session that has run samples, and on the size of its requests."""
     if isinstance(session, Generator):
-        asked = session.request
-        shapes = asked.pass_shapes()
-        cached = shapes[IDS][1] + asked.depth
+        request = session.request
+        shapes = request.pass_shapes()
+        cached = shapes[IDS][1] + request.depth
         return {
             "precision": session.precision,
             "num_params": session.num_params,
@@ -303,14 +303,14 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
             "input_shapes": shapes,
             # The pass reads its ids and the cache, and writes logits and its part of the cache.
             "io_bytes": 8 * shapes[IDS][1]
-            + 4 * asked.decoder.vocabulary
-            + cached * asked.decoder.cache_per_token * session.cache_bytes,
+            + 4 * request.decoder.vocabulary
+            + cached * request.decoder.cache_per_token * session.cache_bytes,
             "rss_bytes": rss_bytes_if_started(),
             "generation": {
-                "cache_bytes_per_token": asked.decoder.cache_per_token * session.cache_bytes,
+                "cache_bytes_per_token": request.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
                 "weight_bytes": session.weight_bytes,
-                "is_decode": asked.num_new > 1,
+                "is_decode": request.num_new > 1,
             },
         }
     feeds = feeding.feeds(task, samples.inputs, [0] * batch)
@@ -348,8 +348,8 @@ def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> di
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     runtime.import_packages()
     feeds = _first_request(task, inputs, known.batch)
-    found = runtime.profile_nodes(Path(artifact), task=task, **_how(known), feeds=feeds, num_runs=num_runs)
-    return {"nodes": None if found is None else [dataclasses.asdict(node) for node in found]}
+    nodes = runtime.profile_nodes(Path(artifact), task=task, **_how(known), feeds=feeds, num_runs=num_runs)
+    return {"nodes": None if nodes is None else [dataclasses.asdict(node) for node in nodes]}
 
 
 def drift(
@@ -369,16 +369,16 @@ def drift(
     from bench.graphs.diff import drift
 
     definition = catalog.task(task)
-    made = definition.outputs if definition.request is None else definition.request.decoder.outputs
-    found = drift.find(
+    specs = definition.outputs if definition.request is None else definition.request.decoder.outputs
+    comparison = drift.find(
         Path(before),
         Path(after),
         feeds=_first_request(definition, inputs, batch),
-        outputs=[spec.name for spec in made],
+        outputs=[spec.name for spec in specs],
         tolerance=tolerance,
         names=names,
     )
-    return dataclasses.asdict(found)
+    return dataclasses.asdict(comparison)
 
 
 def _first_request(task: Task, inputs: str, batch: int) -> Arrays:

@@ -38,13 +38,13 @@ def outputs_of(session: Session, feeds: Arrays) -> Outputs:
     """
     outputs = session.run(feeds)
     if not isinstance(outputs, list | tuple):
-        found = _kind(outputs)
+        kind = _kind(outputs)
     elif others := [value for value in outputs if not isinstance(value, np.ndarray | np.generic)]:
-        found = f"{_kind(outputs)} with {_kind(others[0])}"
+        kind = f"{_kind(outputs)} with {_kind(others[0])}"
     else:
         return outputs
     raise PluginError(
-        f"{_file_of(session.run)}: run() returned {found}; give a list of NumPy arrays, one for each output"
+        f"{_file_of(session.run)}: run() returned {kind}; give a list of NumPy arrays, one for each output"
     )
 
 

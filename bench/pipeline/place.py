@@ -157,14 +157,14 @@ class Here:
                 return [(values, Failure.of("verify", error)) for values in group]
             first = [next((value for value in values if value.cell == reference.cell), values[0]) for values in group]
             stored = {
-                one.cell: [known[value.key] for value in values if value.key in known]
-                for one, values in zip(first, group, strict=True)
+                leader.cell: [known[value.key] for value in values if value.key in known]
+                for leader, values in zip(first, group, strict=True)
             }
             return [*zip(group, verify.verified(first, reference, limits, stored, until), strict=True)]
 
-        def done(_: object, found: list[Judged] | BenchError) -> None:
-            assert not isinstance(found, BenchError)
-            for values, outcome in found:
+        def done(_: object, outcomes: list[Judged] | BenchError) -> None:
+            assert not isinstance(outcomes, BenchError)
+            for values, outcome in outcomes:
                 told(values, outcome)
 
         # Cells wait for their own task's reference alone, each of which has begun when the first of them begins.

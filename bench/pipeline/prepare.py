@@ -68,9 +68,9 @@ def artifact_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -
     """
     steps = steps_of(cell, limits, failed)
     names = (cell.exporter, *cell.chain)
-    notes = [f"{name}: {made.info['note']}" for name, made in zip(names, steps, strict=True) if "note" in made.info]
+    notes = [f"{name}: {step.info['note']}" for name, step in zip(names, steps, strict=True) if "note" in step.info]
     changes = zip(cell.chain, itertools.pairwise(steps), strict=True)
-    notes += [f"{name}: {told}" for name, (before, after) in changes if (told := _told_if_grown(name, before, after))]
+    notes += [f"{name}: {note}" for name, (before, after) in changes if (note := _told_if_grown(name, before, after))]
     last = steps[-1]
     return dataclasses.replace(last, info={**last.info, "note": "; ".join(notes)}) if notes else last
 
@@ -94,7 +94,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     Raises:
         ArtifactError: a step failed; the message names it.
     """
-    made = functools.partial(_made, limits, {} if failed is None else failed)
+    maker = functools.partial(_made, limits, {} if failed is None else failed)
     exporter = catalog.exporter(cell.exporter)
     task = cell.task.exported
     is_generation = cell.task.role is Role.GENERATION  # whose passes have no fixed size
@@ -104,7 +104,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
     recipe = provenance.recipe("exporters", cell.exporter, exporter, task=subject, source=cell.source)
     request = {"task": str(task), "source": cell.source, "exporter": str(cell.exporter)}
     place = opening.process(exporter, kind="exporters", name=cell.exporter)
-    steps = [made(str(cell.exporter), exporter.format(cell.source), recipe, place, operations.export, request)]
+    steps = [maker(str(cell.exporter), exporter.format(cell.source), recipe, place, operations.export, request)]
     for name in cell.chain:
         named, before = catalog.variant(name), steps[-1]
         if before.format not in named.variant.formats:
@@ -115,7 +115,7 @@ def steps_of(cell: Cell, limits: Limits, failed: FailedSteps | None = None) -> l
         recipe = provenance.recipe("variants", name, named.variant, **more)
         request = {"task": str(task), "variant": str(name), "source": str(before.path)}
         place = opening.process(named.variant, kind="variants", name=name)
-        steps.append(made(str(name), before.format, recipe, place, operations.transform, request))
+        steps.append(maker(str(name), before.format, recipe, place, operations.transform, request))
     return steps
 
 
@@ -127,7 +127,7 @@ def portable_of(cell: Cell, limits: Limits) -> list[Path]:
     """
     variants = (catalog.variant(name).variant.portable for name in cell.chain)
     portable = (catalog.exporter(cell.exporter).portable, *variants)
-    return [made.path for made, serves_all in zip(steps_of(cell, limits), portable, strict=True) if serves_all]
+    return [step.path for step, serves_all in zip(steps_of(cell, limits), portable, strict=True) if serves_all]
 
 
 def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
@@ -139,8 +139,8 @@ def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
     artifact = artifact_of(cell, limits)
     request = {"task": str(cell.task.exported), "variant": variant, "source": str(artifact.path)}
     place = opening.process(catalog.variant_file(variant))
-    found = _ask(variant, place, operations.parts, limits, **request)["parts"]
-    return msgspec.convert(found, list[Part])
+    parts = _ask(variant, place, operations.parts, limits, **request)["parts"]
+    return msgspec.convert(parts, list[Part])
 
 
 def _made(

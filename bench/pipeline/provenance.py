@@ -46,13 +46,13 @@ def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
     Returns:
         Versions by distribution; None for a distribution that is not installed.
     """
-    found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
+    packages: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in requires:
         for distribution in dict.fromkeys(_distributions().get(name.partition(".")[0], [name])):
-            found[distribution] = None
+            packages[distribution] = None
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[distribution] = importlib.metadata.version(distribution)
-    return found
+                packages[distribution] = importlib.metadata.version(distribution)
+    return packages
 
 
 @functools.cache
@@ -151,8 +151,8 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 
 def judge_digest(cell: Cell) -> str:
     """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact, and of its claim."""
-    asked = (operations.verify, operations.spot_check, operations.cost, operations.inspect, rounding.judged)
-    functions = [code_digests.of_function(function) for function in asked]
+    judges = (operations.verify, operations.spot_check, operations.cost, operations.inspect, rounding.judged)
+    functions = [code_digests.of_function(function) for function in judges]
     claim = rounding.claims_nothing_lost(cell)
     return cache.digest(
         [

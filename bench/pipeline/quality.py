@@ -229,8 +229,8 @@ def _lost(
     if part is None:
         own = task.points(outputs, targets)
     else:  # points are over the whole split: of a sample that has not run, no difference is known
-        made = {name: ragged.replaced(array, part.rows, outputs[name]) for name, array in whole.items()}
-        own = task.points(made, targets)
+        own_outputs = {name: ragged.replaced(array, part.rows, outputs[name]) for name, array in whole.items()}
+        own = task.points(own_outputs, targets)
     assert not isinstance(own, str), f"{task.name} has points for some outputs only"
     if not (np.isfinite(own.values).all() and np.isfinite(right.values).all()):
         return "the points of a sample are not finite"
@@ -279,13 +279,13 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
 
 def _doubts(beside: Differences) -> str | None:
     """What outputs that are not broken leave open."""
-    told = [*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown), *map(EMPTY.format, beside.empty)]
-    return "; ".join(told) or None
+    doubts = [*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown), *map(EMPTY.format, beside.empty)]
+    return "; ".join(doubts) or None
 
 
 def hinted(judged: Quality, hints: Sequence[str]) -> Quality:
     """The quality with sentences about the model by which its outputs may differ, in the reason or in the doubts."""
     field = "reason" if judged.fidelity == BROKEN else "doubts"
     own = getattr(judged, field) or ""
-    told = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
-    return replace(judged, **{field: "; ".join(filter(None, told)) or None})
+    sentences = [own, *(hint for hint in hints if hint not in own)]  # a stored quality has them
+    return replace(judged, **{field: "; ".join(filter(None, sentences)) or None})

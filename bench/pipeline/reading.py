@@ -27,11 +27,11 @@ def bounded(judged: Quality, artifact: Artifact, request: Request, threads: int,
     Raises:
         ChildError: the child process that reads failed.
     """
-    found = judged.generation
-    assert isinstance(found, Generation), "an engine that generates tells facts about its cache"
+    generation = judged.generation
+    assert isinstance(generation, Generation), "an engine that generates tells facts about its cache"
     whole = None if artifact.format in BUILT else artifact.size_bytes
-    stored = found.weight_bytes if found.weight_bytes is not None else stored
+    stored = generation.weight_bytes if generation.weight_bytes is not None else stored
     num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, whole, stored)
-    num_bytes += request.depth * found.cache_bytes_per_token
+    num_bytes += request.depth * generation.cache_bytes_per_token
     rate = bandwidth.ask(num_bytes, threads)
-    return replace(judged, generation=replace(found, pass_bytes=num_bytes, read_bytes_per_s=rate))
+    return replace(judged, generation=replace(generation, pass_bytes=num_bytes, read_bytes_per_s=rate))

@@ -51,8 +51,8 @@ def failed(failure: Failure, cell: Cell, reference: Cell, in_place_of: Cell | No
 def named(cell: Cell) -> str:
     """The runtime of a cell with the version of its first package, such as `ONNX Runtime 1.31.1`."""
     runtime, versions = catalog.runtime(cell.runtime), provenance.versions_run(cell)
-    found = (version for name, version in versions.items() if name != "python" and version)
-    return " ".join(filter(None, (runtime.title or runtime.name, next(found, ""))))
+    known_versions = (version for name, version in versions.items() if name != "python" and version)
+    return " ".join(filter(None, (runtime.title or runtime.name, next(known_versions, ""))))
 
 
 def beside_signal(judged: Quality, task: Task) -> Quality:

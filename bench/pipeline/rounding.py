@@ -83,15 +83,15 @@ def is_lossy(cell: Cell, precision: str | None) -> bool:
 
 def shares(outputs: Arrays, expected: Arrays) -> dict[str, float]:
     """See `Shares`; at most `WORST`, and no errors of outputs that cannot be compared element by element."""
-    found: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     for name, right in expected.items():
         if name not in outputs:
             continue
         if (pair := differences.comparable(outputs[name], right)) is not None:
-            found[name] = _share(*pair)
+            ratios[name] = _share(*pair)
         if unlike := differences.unlike_share(outputs[name], right):
-            found[ragged.SHAPES + name] = unlike
-    return found
+            ratios[ragged.SHAPES + name] = unlike
+    return ratios
 
 
 def _share(output: np.ndarray, expected: np.ndarray) -> float:
@@ -103,7 +103,7 @@ def _share(output: np.ndarray, expected: np.ndarray) -> float:
 
 def judged(
     task: Task,
-    found: Quality,
+    judgement: Quality,
     differing: Shares,
     reference: Quality,
     explained: Callable[[], Shares | None],
@@ -112,15 +112,15 @@ def judged(
 
     Args:
         task: the cell's task.
-        found: the quality by the task's own limits, with the precision that ran.
+        judgement: the quality by the task's own limits, with the precision that ran.
         differing: shares of the cell's outputs against the reference's.
         reference: the quality of the reference.
         explained: measures the largest shares that rounding makes; None where the model itself computes in less than
             float32. Called only where an output is beyond what passes at once.
     """
-    width, least = (WIDTHS.get(each.precision or "", 0) for each in (found, reference))
-    if found.fidelity not in (quality.CLOSE, quality.DRIFTED) or not 0 < least <= width:
-        return found
+    width, least = (WIDTHS.get(each.precision or "", 0) for each in (judgement, reference))
+    if judgement.fidelity not in (quality.CLOSE, quality.DRIFTED) or not 0 < least <= width:
+        return judgement
     if task.request is not None:  # the tokens that an engine chooses have a judgement of their own
         differing = {name: share for name, share in differing.items() if name == LOGPROBS}
     most = 10 ** (-(SOUND_DB if task.request is None else GENERATED_DB) / 10)
@@ -129,20 +129,20 @@ def judged(
         name: share
         for name, share in differing.items()
         # A tolerance is that of numbers: classes and indices that are close are not alike.
-        if share > _least(name, most) and (found.fidelity == quality.DRIFTED or name not in floats)
+        if share > _least(name, most) and (judgement.fidelity == quality.DRIFTED or name not in floats)
     }
     if not beyond or (by_rounding := explained()) is None:
-        return found
+        return judgement
     limits = {name: max(_least(name, most), SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
     name = max(beyond, key=lambda name: beyond[name] / limits[name] if limits[name] else math.inf)
     if beyond[name] <= limits[name]:
-        return found
+        return judgement
     by = _told_shapes if name.startswith(ragged.SHAPES) else _told_float if name in floats else _told_discrete
     reason = (
-        f"{found.precision} throughout, but {by(name, beyond[name], limits[name])}; no step of this cell claims to "
+        f"{judgement.precision} throughout, but {by(name, beyond[name], limits[name])}; no step of this cell claims to "
         "lose anything"
     )
-    return replace(found, fidelity=quality.BROKEN, reason=reason)
+    return replace(judgement, fidelity=quality.BROKEN, reason=reason)
 
 
 def _least(name: str, most: float) -> float:
@@ -179,8 +179,8 @@ def changed_inputs(arrays: Arrays, generator: np.random.Generator) -> dict[str, 
 def changed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """An array of floats, each changed by at most the share `CHANGE`; the largest that there are stay finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        made = (array * (1 + CHANGE * (2 * generator.random(array.shape) - 1))).astype(array.dtype)
-    return np.where(np.isfinite(made), made, array)
+        values = (array * (1 + CHANGE * (2 * generator.random(array.shape) - 1))).astype(array.dtype)
+    return np.where(np.isfinite(values), values, array)
 
 
 def num_runs(task: Task) -> int:
@@ -193,10 +193,10 @@ def num_runs(task: Task) -> int:
     return NUM_RUNS_DISCRETE if is_discrete else NUM_RUNS
 
 
-def largest(found: Iterable[Shares]) -> dict[str, float]:
+def largest(runs: Iterable[Shares]) -> dict[str, float]:
     """The largest share of each output."""
     merged: dict[str, float] = {}
-    for each in found:
+    for each in runs:
         merged |= {name: max(share, merged.get(name, 0.0)) for name, share in each.items()}
     return merged
 
@@ -206,11 +206,11 @@ def with_changed_weights(task: Task, generator: np.random.Generator) -> Task:
 
     `build` and `build_step` then raise a `ReducedError` for a model that stores numbers in less than float32.
     """
-    made = copy.copy(task)
+    clone = copy.copy(task)
     for name in ("build", "build_step"):
         build = getattr(task, name)
-        vars(made)[name] = lambda *arguments, _build=build: _changed_model(_build(*arguments), generator)
-    return made
+        vars(clone)[name] = lambda *arguments, _build=build: _changed_model(_build(*arguments), generator)
+    return clone
 
 
 def _changed_model(model: Any, generator: np.random.Generator) -> Any:

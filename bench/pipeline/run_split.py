@@ -68,8 +68,8 @@ def beside(
         if until is not None:
             files |= {"until": dataclasses.asdict(until), "known": msgspec.to_builtins(known)}
             files["begun"] = str(begun_outputs) if begun_outputs else None
-        told = ask(operations.verify, **opened, **files)
-        return inspected(told, artifact, ask, opened), told["shares"]
+        answer = ask(operations.verify, **opened, **files)
+        return inspected(answer, artifact, ask, opened), answer["shares"]
 
 
 def _verify_there(
@@ -85,17 +85,17 @@ def _verify_there(
     with Scratch() as folder, opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         outputs = str(save_outputs or Path(folder, "outputs.npz"))
         ask = functools.partial(child.request, timeout_s=limits.verify_s)
-        told = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
+        answer = ask(operations.run_split, **opened, inputs=str(inputs), save_outputs=outputs)
         judging: dict[str, Any] = {"outputs": outputs, "reference": str(reference) if reference else None}
-        judged = here(operations.judge, cell=judge.path, precision=told["precision"], **judging)
-        return inspected({**judged, **told}, artifact, ask, opened, count=here), judged["shares"]
+        judged = here(operations.judge, cell=judge.path, precision=answer["precision"], **judging)
+        return inspected({**judged, **answer}, artifact, ask, opened, count=here), judged["shares"]
 
 
-def between(one: Verified, other: Verified, limits: Limits) -> str:
+def between(candidate: Verified, other: Verified, limits: Limits) -> str:
     """How close the outputs of one cell are to those of another for the held-out split: see `Quality.fidelity`.
 
     Args:
-        one: the cell whose outputs are judged.
+        candidate: the cell whose outputs are judged.
         other: the cell whose outputs count as right.
         limits: time and memory of each worker.
 
@@ -104,22 +104,24 @@ def between(one: Verified, other: Verified, limits: Limits) -> str:
         ArtifactError: an environment cannot be made.
     """
     with Scratch() as folder:
-        kept: dict[str, Any] = {}
+        paths: dict[str, Any] = {}
         precisions: dict[str, Any] = {}
-        for name, value in (("outputs", one), ("reference", other)):
-            kept[name] = str(Path(folder, f"{name}.npz"))
+        for name, value in (("outputs", candidate), ("reference", other)):
+            paths[name] = str(Path(folder, f"{name}.npz"))
             opened = opening.arguments(value.cell, value.artifact.path)
             with opening.worker(value.cell, memory_bytes=limits.memory_bytes) as child:
-                asked = {
+                arguments = {
                     **opened,
                     "inputs": str(value.inputs),
-                    "save_outputs": kept[name],
+                    "save_outputs": paths[name],
                     "is_reference": name == "reference",
                 }
-                told = child.request(operations.run_split, timeout_s=limits.verify_s, **asked)
-                precisions[name] = told["precision"]
+                answer = child.request(operations.run_split, timeout_s=limits.verify_s, **arguments)
+                precisions[name] = answer["precision"]
         asking = _judging(limits)
-        return str(asking(operations.judge, cell=one.cell.path, precision=precisions["outputs"], **kept)["fidelity"])
+        return str(
+            asking(operations.judge, cell=candidate.cell.path, precision=precisions["outputs"], **paths)["fidelity"]
+        )
 
 
 def _judging(limits: Limits) -> Callable[..., dict[str, Any]]:
@@ -157,8 +159,8 @@ def inspected(
     judged = _quality(fields)
     request = catalog.task(Cell.from_path(opened["cell"]).task).request
     try:
-        told = ask(operations.inspect, **opened, shapes=shapes)
-        judged = _quality({**fields, **{name: told[name] for name in INSPECTED if name in told}})
+        answer = ask(operations.inspect, **opened, shapes=shapes)
+        judged = _quality({**fields, **{name: answer[name] for name in INSPECTED if name in answer}})
     except ChildError as error:
         unsure = f"its precision, and where its nodes run, cannot be told: {error.reason}"
         judged = replace(judged, precision=None, warning=unsure)

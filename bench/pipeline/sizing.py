@@ -29,7 +29,7 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
         InputError: a task has no such dimension, or not with any size.
     """
     combinations = [dict(zip(axes, sizes, strict=True)) for sizes in itertools.product(*axes.values())]
-    found: dict[Cell, None] = {}
+    sized_cells: dict[Cell, None] = {}
     for cell, sizes in itertools.product(cells, combinations):
         task = catalog.task(cell.task)
         own = {dim: size for dim, size in sizes.items() if not is_batch(task, dim)}
@@ -44,8 +44,8 @@ def at_sizes(cells: Iterable[Cell], axes: Mapping[str, Sequence[int]]) -> list[C
             raise InputError(f"the model of {task.name} takes batches of {fixed.pop()} only")
         at = dataclasses.replace(cell, task=cell.task.at(own) if own else cell.task, batch=batch)
         # The task refuses dimensions that it does not have, and names sizes that it had to choose.
-        found[dataclasses.replace(at, task=TaskName.parse(catalog.task(at.task).name))] = None
-    return list(found)
+        sized_cells[dataclasses.replace(at, task=TaskName.parse(catalog.task(at.task).name))] = None
+    return list(sized_cells)
 
 
 def adopted(
@@ -74,17 +74,17 @@ def adopted(
     own = {dim: sizes[0] for dim, sizes in axes.items() if len(sizes) == 1 and dim != BATCH}
     how: dict[str, Any] = {"told": axes, "limits": limits, "results": results}
     try:
-        found = adopt.adopt(path, _with_sizes(options, own), **how)
+        adoption = adopt.adopt(path, _with_sizes(options, own), **how)
     except InputError as error:
         if len(own) == len(axes) or (isinstance(error.__cause__, ChildError) and error.__cause__.kind == "timeout"):
             raise
         # It may run with none of the sizes that are guessed.
         firsts = {dim: sizes[0] for dim, sizes in axes.items()}
-        found = adopt.adopt(path, _with_sizes(options, firsts), limits=limits, results=results)
-    task = catalog.task(found.name)
+        adoption = adopt.adopt(path, _with_sizes(options, firsts), limits=limits, results=results)
+    task = catalog.task(adoption.name)
     if len(axes.get(BATCH, ())) == 1 and not is_batch(task, BATCH):  # a dimension like any other
-        found = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), **how)
-    return found, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
+        adoption = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), **how)
+    return adoption, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
 
 
 def _with_sizes(options: adopt.Options, sizes: Mapping[str, int]) -> adopt.Options:

@@ -120,7 +120,7 @@ class Sweep:
         wanted = [self._baselines(group) for group in dict.fromkeys(map(self._request, cells))]
         candidates = list(itertools.chain.from_iterable(wanted))
         reasons = dict(zip(candidates, self._place.skip_reasons(candidates), strict=True))
-        baselines = [next((cell for cell in found if reasons[cell] is None), None) for found in wanted]
+        baselines = [next((cell for cell in choices if reasons[cell] is None), None) for choices in wanted]
         extra = dict.fromkeys(cell for cell in baselines if cell is not None and cell not in cells)
         everything = [*cells, *extra]
         self._cells = set(cells)
@@ -212,10 +212,10 @@ class Sweep:
                 if (what_runs(value.cell, value.artifact) or key) in alike and not until.is_met(value.quality):
                     left.setdefault(until, []).append(value)
             for until, cells in left.items():
-                found = {value.key: value for value in self._verify(cells, until)}
-                values |= found
+                survivors = {value.key: value for value in self._verify(cells, until)}
+                values |= survivors
                 for value in cells:
-                    if value.key not in found and value.key in self._ledgers:  # it failed at a later sample
+                    if value.key not in survivors and value.key in self._ledgers:  # it failed at a later sample
                         self._ledgers[value.key].failed = True
             done |= wanted
 
@@ -233,7 +233,7 @@ class Sweep:
     def _prepare(self, cells: Sequence[Cell]) -> list[Prepared]:
         """Cells whose artifacts could be made, or others in their place; the failures of all others are stored."""
         self._observer.stage("prepare", len(cells))
-        found: dict[Cell, Prepared] = {}
+        prepared: dict[Cell, Prepared] = {}
         failed: list[tuple[Begun, Failure]] = []
 
         def told(begun: Begun) -> None:
@@ -245,7 +245,7 @@ class Sweep:
             if isinstance(begun.outcome, Failure):
                 self._stopped(record, begun.outcome)
             else:
-                found[begun.cell] = begun.outcome
+                prepared[begun.cell] = begun.outcome
                 self._observer.cell(begun.cell, "prepared")
 
         self._place.prepare(cells, self._limits, told)
@@ -256,17 +256,17 @@ class Sweep:
             else:
                 self._stopped(self._open_record(begun.header), failure)
         self._cells.update(others)
-        return [found[cell] for cell in cells if cell in found] + (self._prepare(list(others)) if others else [])
+        return [prepared[cell] for cell in cells if cell in prepared] + (self._prepare(list(others)) if others else [])
 
     def _verify(self, cells: Sequence[Prepared], until: Until | None) -> list[Verified]:
         """Cells that run; the quality of each is stored, as judged against the present reference."""
         self._observer.stage("verify", len(cells))
-        found: dict[Cell, Verified] = {}
+        verified: dict[Cell, Verified] = {}
         stored = {value.key: self._records[value.key].quality for value in cells}
         known = {key: quality for key, quality in stored.items() if quality is not None}
-        told = functools.partial(self._judged, found=found)
-        self._place.verify(cells, known, self._limits, until, told)
-        return [found[value.cell] for value in cells if value.cell in found]
+        callback = functools.partial(self._judged, found=verified)
+        self._place.verify(cells, known, self._limits, until, callback)
+        return [verified[value.cell] for value in cells if value.cell in verified]
 
     def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, found: dict[Cell, Verified]) -> None:
         """Store the quality of cells that run the same graph, or the failure that stopped them."""

@@ -139,8 +139,8 @@ def _tasks() -> list[str]:
     Raises:
         InputError: there are no such tasks, as in a package that was installed without the repository.
     """
-    found = loading.find("models")
-    names = [name for name, path in found.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
+    models = loading.find("models")
+    names = [name for name, path in models.items() if not path.is_relative_to(loading.PACKAGE.resolve())]
     if not names:
         missing = ", ".join(loading.in_repository("models"))
         where = f"the reference models ({missing}) are {loading.IN_REPOSITORY}" if missing else "no models/ folder"
@@ -210,11 +210,11 @@ def cells_of(
 
 def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
     """Plugins of a kind by name, without files that cannot be loaded: `bench list` says what is wrong with those."""
-    found = {}
+    plugins = {}
     for name in loading.find(kind):
         with contextlib.suppress(PluginError):
-            found[name] = load(name)
-    return found
+            plugins[name] = load(name)
+    return plugins
 
 
 def _fits(chain: Iterable[PluginName], format_: str, *, generates: bool) -> bool:
@@ -248,13 +248,13 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
     chosen: dict[Cell, None] = {}
     for glob_at_sizes in globs:
-        glob, asked = _apart(glob_at_sizes)
+        glob, request = _apart(glob_at_sizes)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        found = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
-        if not found:
+        cells = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
+        if not cells:
             raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
-        for cell in found:
-            role, sizes = asked.role or cell.task.role, asked.sizes or cell.task.sizes
+        for cell in cells:
+            role, sizes = request.role or cell.task.role, request.sizes or cell.task.sizes
             chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
     for name in {cell.task for cell in chosen}:
         catalog.task(name)  # refuses sizes that the task does not have
@@ -264,9 +264,9 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
 def _apart(glob: str) -> tuple[str, TaskName]:
     """A glob over cells of tasks as they are, and the request that it asks for: a role, sizes, or neither."""
     task, slash, rest = glob.partition("/")
-    asked = TaskName.parse(task)
-    own = TaskName(asked.model, asked.role if asked.role is Role.GENERATION else Role.INFERENCE)
-    return f"{own}{slash}{rest}", asked
+    request = TaskName.parse(task)
+    own = TaskName(request.model, request.role if request.role is Role.GENERATION else Role.INFERENCE)
+    return f"{own}{slash}{rest}", request
 
 
 def _checked(cell: Cell) -> Cell:

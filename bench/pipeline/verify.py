@@ -164,7 +164,7 @@ def verified(
     Returns:
         In the order of the cells, the verified cell or the failure that stopped it.
     """
-    found: list[Verified | Failure] = []
+    outcomes: list[Verified | Failure] = []
     whole: _Judged | None = None
     if any(_runs_like(value.cell, reference.cell) for value in values):
         whole = _Judged(cell=reference.cell, quality=reference.quality, outputs=reference.outputs)
@@ -173,8 +173,8 @@ def verified(
             try:
                 inputs = prepare.inputs_of(catalog.task(value.cell.task), limits)
                 judges = provenance.judge_digest(value.cell), reference.digest
-                told = [item for item in (stored or {}).get(value.cell, ()) if item.judges == judges]
-                enough = (item for item in told if (item.is_whole if until is None else until.is_met(item)))
+                qualities = [item for item in (stored or {}).get(value.cell, ()) if item.judges == judges]
+                enough = (item for item in qualities if (item.is_whole if until is None else until.is_met(item)))
                 known = next(enough, None)
                 if value.cell == reference.cell:
                     known = known or reference.quality
@@ -182,10 +182,10 @@ def verified(
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     # Where a part was looked at, the bound of the whole split is one of several.
-                    ends = Until(limit=0.0) if until is None and told else until
-                    parts = (first_outputs.of(value, item, judges) for item in told)
+                    ends = Until(limit=0.0) if until is None and qualities else until
+                    parts = (first_outputs.of(value, item, judges) for item in qualities)
                     is_needed = ends is not None or (whole is None and value is not values[-1])
-                    outputs = Path(folder, f"{len(found)}.npz") if is_needed else None
+                    outputs = Path(folder, f"{len(outcomes)}.npz") if is_needed else None
                     known = verify(
                         value.cell,
                         value.artifact,
@@ -200,7 +200,7 @@ def verified(
                     if whole is None and outputs is not None and known.fidelity != quality.BROKEN:
                         whole = _Judged(cell=value.cell, quality=known, outputs=outputs)
             except BenchError as error:
-                found.append(
+                outcomes.append(
                     remarks.failed(Failure.of("verify", error), value.cell, reference.cell, reference.in_place_of)
                 )
                 continue
@@ -208,8 +208,8 @@ def verified(
             counted = {"reference_params": reference.quality.num_params}
             known = replace(known, **origin, **counted)
             known = remarks.told(known, value.cell, reference.cell, reference.in_place_of)
-            found.append(Verified.of(value, quality=known, inputs=inputs))
-    return found
+            outcomes.append(Verified.of(value, quality=known, inputs=inputs))
+    return outcomes
 
 
 def _runs_like(cell: Cell, other: Cell) -> bool:
@@ -276,11 +276,11 @@ def verify(
     if not isinstance(reference, Reference) or not rounding.claims_nothing_lost(cell):
         return judged
     try:
-        found = rounding.judged(
+        strict_quality = rounding.judged(
             catalog.task(cell.task), judged, shares, reference.quality, lambda: _explained(reference, limits)
         )
-        if found.fidelity != quality.BROKEN or judged.fidelity == quality.BROKEN or judged.is_whole:
-            return found
+        if strict_quality.fidelity != quality.BROKEN or judged.fidelity == quality.BROKEN or judged.is_whole:
+            return strict_quality
     except BenchError as error:
         unsure = f"whether rounding explains how far it drifted cannot be told: {error}"
         return replace(judged, doubts="; ".join(filter(None, (judged.doubts, unsure))))
@@ -304,14 +304,14 @@ def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
 
     def make(target: Path) -> dict[str, Any]:
         task = catalog.task(cell.task)
-        asked = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
-        asked |= {"inputs": str(prepare.inputs_of(task, limits)), "reference": str(reference.outputs)}
+        arguments = opening.arguments(cell, prepare.artifact_of(cell, limits).path)
+        arguments |= {"inputs": str(prepare.inputs_of(task, limits)), "reference": str(reference.outputs)}
         with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-            ask = functools.partial(child.request, operations.explained, timeout_s=limits.verify_s, **asked)
-            found = [ask(seed=seed)["shares"] for seed in range(rounding.num_runs(task))]
-        told = {"shares": None if None in found else rounding.largest(found)}
-        target.write_text(json.dumps(told))
-        return told
+            ask = functools.partial(child.request, operations.explained, timeout_s=limits.verify_s, **arguments)
+            runs = [ask(seed=seed)["shares"] for seed in range(rounding.num_runs(task))]
+        answer = {"shares": None if None in runs else rounding.largest(runs)}
+        target.write_text(json.dumps(answer))
+        return answer
 
     key = cache.digest([reference.digest, provenance.explaining_digest()])
     if (failure := _FAILURES.get((key, limits))) is not None:
@@ -321,5 +321,5 @@ def _explained(reference: Reference, limits: Limits) -> rounding.Shares | None:
     except BenchError as error:
         _FAILURES[key, limits] = error
         raise
-    found: rounding.Shares | None = entry["shares"]
-    return found
+    shares: rounding.Shares | None = entry["shares"]
+    return shares

@@ -16,7 +16,7 @@ READS_ONNX = ("onnx",)
 """What a runtime of ONNX files needs to tell where nodes run, and in which precision."""
 
 
-def cells_with(cells: Sequence[Cell], asked: Sequence[Asked], *, may_be_large: bool = False) -> list[Cell]:
+def cells_with(cells: Sequence[Cell], requests: Sequence[Asked], *, may_be_large: bool = False) -> list[Cell]:
     """The cells that other environments concern, once for each environment.
 
     Where the environment has the packages of a cell's runtime, the runtime is what is other, and it runs the artifact
@@ -24,49 +24,49 @@ def cells_with(cells: Sequence[Cell], asked: Sequence[Asked], *, may_be_large: b
 
     Args:
         cells: cells of this process's environment.
-        asked: what is other in each of the environments.
+        requests: what is other in each of the environments.
         may_be_large: whether downloads of gigabytes are allowed.
 
     Raises:
         InputError: an environment concerns none of the cells.
     """
-    found: dict[Cell, None] = {}
-    for one in asked:
-        others = [other for cell in cells if (other := changed(cell, one, may_be_large)) is not None]
+    changed_cells: dict[Cell, None] = {}
+    for request in requests:
+        others = [other for cell in cells if (other := changed(cell, request, may_be_large)) is not None]
         if not others:
-            raise unconcerned(one)
-        found |= dict.fromkeys(others)
-    return list(found)
+            raise unconcerned(request)
+        changed_cells |= dict.fromkeys(others)
+    return list(changed_cells)
 
 
-def unconcerned(asked: Asked) -> InputError:
+def unconcerned(request: Asked) -> InputError:
     """The error of an environment that concerns none of the cells."""
-    packages = ", ".join(asked.requirements)
+    packages = ", ".join(request.requirements)
     return InputError(f"none of these cells runs or is made with {packages}; `bench doctor` lists the packages")
 
 
-def changed(cell: Cell, asked: Asked, may_be_large: bool = False) -> Cell | None:
+def changed(cell: Cell, request: Asked, may_be_large: bool = False) -> Cell | None:
     """The cell with the name of the environment in its path; None where the environment does not concern it."""
     of = environments.own().distributions
     runtime = catalog.runtime(cell.runtime)
     packages = runtime.packages(str(cell.provider))
-    if asked.concerns(of(packages)):
+    if request.concerns(of(packages)):
         needed = (*packages, *(READS_ONNX if "onnx" in runtime.formats else ()))
         if str(cell.exporter) == NATIVE:  # the worker may build the model by the task's code
             needed = (*needed, *catalog.task(cell.task).packages)
-        name = environments.declare("runtimes", cell.runtime, needed, asked, may_be_large=may_be_large)
+        name = environments.declare("runtimes", cell.runtime, needed, request, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []
     plugin, samples = catalog.exporter(exporter), catalog.task(cell.task).packages  # what reads the model and the data
-    if asked.concerns(of(plugin.requires)):
+    if request.concerns(of(plugin.requires)):
         needed = (*plugin.requires, *samples)
-        exporter = environments.declare("exporters", exporter, needed, asked, may_be_large=may_be_large)
+        exporter = environments.declare("exporters", exporter, needed, request, may_be_large=may_be_large)
     for step in cell.chain:
         variant = catalog.variant(step).variant
         # By its first package alone: many check what they wrote with ONNX Runtime, which is not theirs.
-        if asked.concerns(of(variant.requires[:1])):
+        if request.concerns(of(variant.requires[:1])):
             needed = (*variant.requires, *samples)
-            step = environments.declare("variants", step, needed, asked, may_be_large=may_be_large)
+            step = environments.declare("variants", step, needed, request, may_be_large=may_be_large)
         steps.append(step)
     other = dataclasses.replace(cell, exporter=exporter, chain=tuple(steps))
     return None if other == cell else other

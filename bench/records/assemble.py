@@ -80,18 +80,18 @@ def rows(
         coordinates = {"cell": path, **cell.coordinates, "busy_note": busy[cell.task], **_origin(record)}
         if (reason := _outdated(record, records, newest[cell.task])) is not None:
             return Row(**coordinates, status="skipped", reason=reason)
-        found = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
+        fields = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
         if record.failure is None:
             reading = read_bounds.read_bound(record, rates)
-            latest_ns = found.get("latency_p50_high_ns") or found.get("latency_p50_ns")
+            latest_ns = fields.get("latency_p50_high_ns") or fields.get("latency_p50_ns")
             if reading is not None and latest_ns and (refusal := reading.refusal(latest_ns)) is not None:
                 return Row(**coordinates, status="failed", reason=refusal)
-            found |= costs.fields(record, found.get("latency_p50_ns"), plain, of_threads.get(cell.threads), rates)
-        return Row(**coordinates, **found)
+            fields |= costs.fields(record, fields.get("latency_p50_ns"), plain, of_threads.get(cell.threads), rates)
+        return Row(**coordinates, **fields)
 
-    found = [row(path, record) for path, record in records.items()]
-    _add_prefills(found)
-    return found
+    all_rows = [row(path, record) for path, record in records.items()]
+    _add_prefills(all_rows)
+    return all_rows
 
 
 def _origin(record: Measured) -> dict[str, str | None]:
@@ -106,10 +106,10 @@ def _origin(record: Measured) -> dict[str, str | None]:
     }
 
 
-def _add_prefills(found: Sequence[Row]) -> None:
+def _add_prefills(all_rows: Sequence[Row]) -> None:
     """Tell each row that generates the time to first token of the same deployment and prompt."""
     prefills = {}
-    generating = [row for row in found if row.task_name.role is Role.GENERATION]
+    generating = [row for row in all_rows if row.task_name.role is Role.GENERATION]
     for row in generating:
         if row.task_name.is_prefill and row.status == "ok" and row.fidelity != "broken":
             prefills[_deployment(row)] = row.latency_p50_ns
@@ -137,10 +137,10 @@ def _judged_rows(
         reference = other or fitted.baseline
         if reference != path and reference in fitted.names:
             compared[record.cell.task.is_of_search][path] = fitted.between(path, reference)
-    found: dict[str, Judged | None] = {}
+    verdicts: dict[str, Judged | None] = {}
     for own in compared.values():
-        found |= zip(own, corrections.judge(list(own.values()), margin=margin), strict=True)
-    return found
+        verdicts |= zip(own, corrections.judge(list(own.values()), margin=margin), strict=True)
+    return verdicts
 
 
 def _fields(
@@ -199,8 +199,8 @@ def _reference_of(quality: Quality, records: Mapping[str, Measured]) -> Quality 
 
 def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
     """What the outputs leave open, what the runtime warns of, and what the steps that made the artifact note."""
-    told = (*((quality.doubts, quality.warning) if quality else ()), artifact.info.get("note") if artifact else None)
-    return "; ".join(filter(None, told)) or None
+    notes = (*((quality.doubts, quality.warning) if quality else ()), artifact.info.get("note") if artifact else None)
+    return "; ".join(filter(None, notes)) or None
 
 
 def _bound(path: str, quality: Quality, reference: Quality | None) -> dict[str, Any]:
@@ -224,9 +224,9 @@ def _convention(quality: Quality, lost: Lost) -> str | None:
 def _placement(placed: Mapping[str, Placed] | None) -> str | None:
     """`CPUExecutionProvider: 12 nodes, 100 % of MACs`, joined by semicolons."""
     parts = []
-    for provider, found in (placed or {}).items():
-        share = f", {100 * found.macs_share:.3g} % of MACs" if found.macs_share is not None else ""
-        parts.append(f"{provider}: {found.nodes} node{'' if found.nodes == 1 else 's'}{share}")
+    for provider, portion in (placed or {}).items():
+        share = f", {100 * portion.macs_share:.3g} % of MACs" if portion.macs_share is not None else ""
+        parts.append(f"{provider}: {portion.nodes} node{'' if portion.nodes == 1 else 's'}{share}")
     return "; ".join(parts) or None
 
 
@@ -287,9 +287,9 @@ def _tails(launches: Sequence[Launch], p50_ns: float | None) -> dict[str, float 
     if p50_ns is None or not own:
         return {}
     relative = np.concatenate([samples / np.median(samples) for samples in own])
-    found = {key: stats.percentile(relative, percent) for key, percent in TAILS.items()}
+    percentiles = {key: stats.percentile(relative, percent) for key, percent in TAILS.items()}
     middle = float(np.median(relative))
-    return {key: None if value is None else p50_ns * (value / middle) for key, value in found.items()}
+    return {key: None if value is None else p50_ns * (value / middle) for key, value in percentiles.items()}
 
 
 def _compared(path: str, fitted: Fitted, other: str | None, judged: Judged | None) -> dict[str, Any]:

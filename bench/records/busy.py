@@ -25,8 +25,8 @@ def note(launches: Collection[Launch], machine: Mapping[str, Any]) -> str | None
     """
     cores = machine.get("num_cores")
     most = LOADED * cores if isinstance(cores, int) and cores > 0 else math.inf
-    loads = {one.launch: one.machine.load_1m or 0.0 for one in launches if one.machine is not None}
-    lost = {one.launch: one.lost_share for one in launches}
+    loads = {launch.launch: launch.machine.load_1m or 0.0 for launch in launches if launch.machine is not None}
+    lost = {launch.launch: launch.lost_share for launch in launches}
     busy = {name for name in lost if lost[name] > LOST or loads.get(name, 0.0) > most}
     if len(busy) <= MANY * len(launches):
         return None

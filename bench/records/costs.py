@@ -58,14 +58,14 @@ def fields(
         peaks: peaks of the machine's processor with as many threads, for cells that surely ran on the processor.
         rates: how fast it reads, for cells that generate.
     """
-    found = _costs(record, latency_ns, plain, peaks)
+    figures = _costs(record, latency_ns, plain, peaks)
     reading, generation = read_bound(record, rates), generation_of(record)
     if reading is None or generation is None or not latency_ns:
-        return found
+        return figures
     peak = peaks.macs_per_s.get((record.quality and record.quality.precision) or "") if peaks else None
-    seconds, macs = latency_ns / 1e9, found.get("macs")
+    seconds, macs = latency_ns / 1e9, figures.get("macs")
     own = _of_pass(reading, macs=macs, seconds=seconds, peak=peak, is_decode=generation.is_decode)
-    return {**found, **own}
+    return {**figures, **own}
 
 
 def _costs(record: Measured, latency_ns: float | None, plain: Plain, peaks: Peaks | None) -> dict[str, Any]:

@@ -34,12 +34,12 @@ def place(error: ChildError) -> str | None:
         return f"in {frames.method(stack)}: {where}" if where else None
     if error.kind != "error":
         return None
-    kind, found = error.reason.partition(":")[0], None
+    kind, traceback = error.reason.partition(":")[0], None
     for text in AFTER_ANOTHER.split(error.detail):
         parts, raised = _parts(text)
         if raised == kind:
-            found = parts
-    return frames.place(found or [])
+            traceback = parts
+    return frames.place(traceback or [])
 
 
 def _stack(log: str) -> list[Frame]:
@@ -50,11 +50,11 @@ def _stack(log: str) -> list[Frame]:
 
 def _parts(text: str) -> tuple[list[Frame], str]:
     """The frames of a traceback, the last one where the error was raised, and the name of the error's type."""
-    found: list[Frame] = []
+    stack: list[Frame] = []
     if text.startswith(BEGIN):
         for line in text.removeprefix(BEGIN).splitlines():
             if (frame := FRAME.match(line)) is not None:
-                found.append((frame[1], int(frame[2]), frame[3]))
+                stack.append((frame[1], int(frame[2]), frame[3]))
             elif not line.startswith("  "):
-                return found, line.partition(":")[0].rpartition(".")[2]
-    return found, ""
+                return stack, line.partition(":")[0].rpartition(".")[2]
+    return stack, ""

@@ -51,13 +51,13 @@ class Results:
 
     def of(self, cells: Iterable[Cell]) -> list[Row]:
         """The rows of cells, in the cells' order; a cell without results has none."""
-        found = {row.cell: row for row in self.rows}
-        return [found[cell.path] for cell in cells if cell.path in found]
+        rows = {row.cell: row for row in self.rows}
+        return [rows[cell.path] for cell in cells if cell.path in rows]
 
     def baselines_of(self, rows: Sequence[Row]) -> list[Cell]:
         """The cells that rows were timed beside, as far as they are not among the rows."""
         launches = (record.launches for row in rows if (record := self.records.get(row.cell)) is not None)
-        paths = dict.fromkeys(found[-1].reference for found in launches if found)
+        paths = dict.fromkeys(series[-1].reference for series in launches if series)
         return [Cell.from_path(path) for path in paths if path not in {row.cell for row in rows}]
 
     def under(self, peaks: Mapping[int, Peaks]) -> Results:
@@ -92,11 +92,11 @@ def read_all(
     Raises:
         InputError: there are no results.
     """
-    found = sorted(_folders(results), key=_order)
-    if not found or _holds_results(results):
-        found = [machine_folder(results)]
+    folders = sorted(_folders(results), key=_order)
+    if not folders or _holds_results(results):
+        folders = [machine_folder(results)]
     every, errors = {}, []
-    for folder in found:
+    for folder in folders:
         try:
             every[folder.name] = _read(folder, margin=margin, baseline=None)
         except InputError as error:
@@ -123,11 +123,11 @@ def _order(folder: Path) -> tuple[bool, str]:
 
 
 def _read(folder: Path, *, margin: float, baseline: str | None) -> Results:
-    found = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
-    if not found.rows:
-        reasons = (f"no results in {folder}", told(found.damages), "`bench run` measures")
+    results = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
+    if not results.rows:
+        reasons = (f"no results in {folder}", told(results.damages), "`bench run` measures")
         raise InputError("; ".join(filter(None, reasons)))
-    return found
+    return results
 
 
 def stored(

@@ -29,13 +29,13 @@ def put_back(known: Mapping[str, Any], unknown: Iterable[Field]) -> dict[str, An
 
     A field that is known by now keeps its value.
     """
-    found = dict(known)
+    fields = dict(known)
     for (*names, last), value in unknown:
-        at: Any = found
+        at: Any = fields
         for name in names:
             if not isinstance(at.get(name), Mapping):
                 break
             at[name] = at = dict(at[name])
         else:
             at.setdefault(last, value)
-    return found
+    return fields

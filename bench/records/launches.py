@@ -33,14 +33,14 @@ class Samples:
 
 def samples(launch: Launch) -> Samples:
     """Summarize the steady inferences of a launch."""
-    found = np.sort(np.array(launch.samples_ns, float))
+    latencies_ns = np.sort(np.array(launch.samples_ns, float))
     quantiles = (np.arange(MOST_SAMPLES) + 0.5) / MOST_SAMPLES
-    kept = np.quantile(found, quantiles) if len(found) > MOST_SAMPLES else found
+    summary_ns = np.quantile(latencies_ns, quantiles) if len(latencies_ns) > MOST_SAMPLES else latencies_ns
     return Samples(
-        num_samples=len(found),
-        median_ns=float(np.median(found)) if len(found) else None,
-        max_ns=float(found[-1]) if len(found) else None,
-        kept_ns=tuple(map(float, kept)),
+        num_samples=len(latencies_ns),
+        median_ns=float(np.median(latencies_ns)) if len(latencies_ns) else None,
+        max_ns=float(latencies_ns[-1]) if len(latencies_ns) else None,
+        kept_ns=tuple(map(float, summary_ns)),
     )
 
 

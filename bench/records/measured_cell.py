@@ -84,8 +84,8 @@ def same_as(cells: Sequence[Measured]) -> dict[str, str]:
     for cell in cells:
         if (thing := what_runs(cell.cell, cell.artifact)) is not None:
             sets.setdefault(thing, []).append(cell)
-    found: dict[str, str] = {}
+    twins: dict[str, str] = {}
     for members in sets.values():
         keeper = max(members, key=lambda member: bool(member.launches))
-        found |= {other.cell.path: keeper.cell.path for other in members if not other.launches and other != keeper}
-    return found
+        twins |= {other.cell.path: keeper.cell.path for other in members if not other.launches and other != keeper}
+    return twins

@@ -27,9 +27,9 @@ class Measurements:
             records: the current record of each cell path.
         """
         self.records = records
-        found = groups(records)
-        self._groups = found[False] + found[True]
-        self._fits = comparison.fit(found[False]) + (comparison.fit(found[True]) if found[True] else [])
+        partition = groups(records)
+        self._groups = partition[False] + partition[True]
+        self._fits = comparison.fit(partition[False]) + (comparison.fit(partition[True]) if partition[True] else [])
         self._of = {name: fitted for fitted in self._fits for name in fitted.names}
 
     @property
@@ -46,12 +46,12 @@ class Measurements:
         """The group of a cell; None for a cell that was not timed beside the baseline as it is now."""
         return self._of.get(path)
 
-    def between(self, one: str, other: str) -> Comparison | None:
+    def between(self, path: str, other: str) -> Comparison | None:
         """One cell over another of its group; None where one of them was not timed, or nothing connects the two."""
-        fitted = self._of.get(one)
+        fitted = self._of.get(path)
         if fitted is None or other not in fitted.names:
             return None
-        return fitted.between(one, other)
+        return fitted.between(path, other)
 
 
 def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
@@ -65,11 +65,11 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
         baseline = record.launches[-1].reference if record.launches else None
         if baseline is not None and baseline in records and records[baseline].launches:
             members.setdefault(baseline, []).append(_series(path, record))
-    found: dict[bool, list[Group]] = {False: [], True: []}
+    partition: dict[bool, list[Group]] = {False: [], True: []}
     for baseline, cells in members.items():
         is_searched = records[baseline].cell.task.is_of_search
-        found[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
-    return found
+        partition[is_searched].append(Group(baseline=_series(baseline, records[baseline]), cells=cells))
+    return partition
 
 
 def _series(path: str, record: Measured) -> Series:

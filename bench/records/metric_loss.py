@@ -184,9 +184,9 @@ def num_without_loss(limit: float, *, score: float, most: float, alpha: float = 
     return math.ceil(math.log(NONE_LOST * alpha) / math.log1p(-share)) if share > 0 else MOST_SAMPLES
 
 
-def _divergence(one: float, other: float) -> float:
+def _divergence(mean: float, other: float) -> float:
     """Of one Bernoulli distribution from another, by Kullback and Leibler, by their means."""
-    pairs = ((one, other), (1 - one, 1 - other))
+    pairs = ((mean, other), (1 - mean, 1 - other))
     return sum(share * math.log(share / beside) if beside else math.inf for share, beside in pairs if share)
 
 
@@ -273,6 +273,6 @@ def _quantile(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
 
     from scipy import optimize, special  # only here: a worker that verifies imports this module and needs no bound
 
-    found = optimize.brentq(excess, 0.0, (1 - 1e-12) / most, xtol=1e-15 / most, rtol=1e-14)
-    excess(found)
+    solution = optimize.brentq(excess, 0.0, (1 - 1e-12) / most, xtol=1e-15 / most, rtol=1e-14)
+    excess(solution)
     return level

@@ -34,9 +34,9 @@ class Sources:
 
     def of(self, record: Measured) -> int | None:
         """The parameters of the model that a cell's file was made of; None where no record tells them."""
-        found = self._of.get((record.cell.task.model, record.cell.source))
-        if found is not None or record.quality is None:
-            return found
+        number = self._of.get((record.cell.task.model, record.cell.source))
+        if number is not None or record.quality is None:
+            return number
         if isinstance(record.quality.reference_params, int):
             return record.quality.reference_params
         reference = self._records.get(record.quality.reference or "")

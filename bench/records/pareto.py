@@ -69,8 +69,8 @@ def undominated(points: Sequence[Sequence[float]]) -> list[int]:
         points: points with the same number of figures; equal points stay together.
     """
 
-    def beats(one: Sequence[float], other: Sequence[float]) -> bool:
-        pairs = list(zip(one, other, strict=True))
+    def beats(candidate: Sequence[float], other: Sequence[float]) -> bool:
+        pairs = list(zip(candidate, other, strict=True))
         return all(mine <= its for mine, its in pairs) and any(mine < its for mine, its in pairs)
 
     return [index for index, point in enumerate(points) if not any(beats(other, point) for other in points)]
@@ -83,8 +83,8 @@ def uncovered(points: Sequence[T], covers: Callable[[T, T], bool]) -> set[int]:
         points: the points, the preferred ones first.
         covers: whether the first is worse than the second in nothing, but for noise.
     """
-    found: list[int] = []
+    indices: list[int] = []
     for index, point in enumerate(points):
-        if not any(covers(points[kept], point) for kept in found):
-            found = [*(kept for kept in found if not covers(point, points[kept])), index]
-    return set(found)
+        if not any(covers(points[position], point) for position in indices):
+            indices = [*(position for position in indices if not covers(point, points[position])), index]
+    return set(indices)

@@ -25,12 +25,12 @@ def read(folder: Path) -> dict[int, Peaks]:
 def examined(folder: Path) -> tuple[dict[int, Peaks], Damage | None]:
     """The peaks in a machine's folder of results, and what is wrong with the file of them."""
     fix = "no row has a place under the roof; `bench roofline` writes the file anew"
-    found, damage = side_files.read(folder / NAME, dict[int, Peaks], fix=fix, check=_check)
-    return found or {}, damage
+    peaks, damage = side_files.read(folder / NAME, dict[int, Peaks], fix=fix, check=_check)
+    return peaks or {}, damage
 
 
-def _check(found: dict[int, Peaks]) -> None:
-    for threads, peaks in found.items():
+def _check(known: dict[int, Peaks]) -> None:
+    for threads, peaks in known.items():
         rates = [peaks.bytes_per_s, *peaks.macs_per_s.values()]
         if threads < 1 or not all(0 < rate <= HIGHEST for rate in rates):
             raise ValueError(f"a rate of {threads} threads is not between 0 and {HIGHEST:.0e}")
@@ -38,7 +38,7 @@ def _check(found: dict[int, Peaks]) -> None:
             raise ValueError(f"the library of {min(missing)!r} is missing")
 
 
-def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
+def keep(folder: Path, threads: int, peaks: Peaks) -> dict[int, Peaks]:
     """Store the higher of the measured and the stored peaks of a number of threads, and return all stored peaks.
 
     Fields that only a newer version knows stay in the file.
@@ -46,7 +46,7 @@ def keep(folder: Path, threads: int, found: Peaks) -> dict[int, Peaks]:
     known, damage = examined(folder)
     stored, _ = side_files.read(folder / NAME, dict[str, Any], fix="") if damage is None else (None, None)
     newer = [*forward_compat.beyond(stored or {}, _fields(known))]
-    known[threads] = known[threads].or_higher(found) if threads in known else found
+    known[threads] = known[threads].or_higher(peaks) if threads in known else peaks
     fields = forward_compat.put_back(_fields(known), newer)
     write_atomically(folder / NAME, json.dumps(fields, indent=1, sort_keys=True) + "\n")
     return known

@@ -23,9 +23,11 @@ class ReadRates:
     def __init__(self, records: Iterable[Measured]) -> None:
         self._of: dict[int, list[tuple[int, float]]] = {}
         for record in records:
-            found = generation_of(record)
-            if found is not None and found.pass_bytes and found.read_bytes_per_s:
-                self._of.setdefault(record.cell.threads, []).append((found.pass_bytes, found.read_bytes_per_s))
+            generation = generation_of(record)
+            if generation is not None and generation.pass_bytes and generation.read_bytes_per_s:
+                self._of.setdefault(record.cell.threads, []).append(
+                    (generation.pass_bytes, generation.read_bytes_per_s)
+                )
 
     def highest(self, num_bytes: int, threads: int) -> float | None:
         """The highest rate of buffers of about so many bytes; None where none was measured."""
@@ -62,14 +64,14 @@ class ReadBound:
 
 def generation_of(record: Measured) -> Generation | None:
     """What is known of the cache of an engine that generates text; None for other cells."""
-    found = record.quality.generation if record.quality is not None else None
-    return found if isinstance(found, Generation) else None
+    generation = record.quality.generation if record.quality is not None else None
+    return generation if isinstance(generation, Generation) else None
 
 
 def read_bound(record: Measured, rates: ReadRates) -> ReadBound | None:
     """The bound of a cell that generates; None for other cells, and where nothing was measured."""
-    found = generation_of(record)
-    if found is None or not found.pass_bytes or not record.cell.provider.is_on_cpu:
+    generation = generation_of(record)
+    if generation is None or not generation.pass_bytes or not record.cell.provider.is_on_cpu:
         return None
-    rate = rates.highest(found.pass_bytes, record.cell.threads)
-    return None if rate is None else ReadBound(num_bytes=found.pass_bytes, bytes_per_s=rate)
+    rate = rates.highest(generation.pass_bytes, record.cell.threads)
+    return None if rate is None else ReadBound(num_bytes=generation.pass_bytes, bytes_per_s=rate)

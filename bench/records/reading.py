@@ -81,7 +81,7 @@ def read(file: BinaryIO, *, key: str | None = None) -> Reading:
     others: list[Line] = []
     damages: list[Damage] = []
     texts = list(_texts(file))
-    schemas = {number: found for number, text in texts if text and (found := _schema_of(text)) is not None}
+    schemas = {number: version for number, text in texts if text and (version := _schema_of(text)) is not None}
     schema = next(filter(migrations.is_known, schemas.values()), None)
     if schema is None and schemas:
         number, other = next(iter(schemas.items()))
@@ -209,5 +209,5 @@ def _wider(line: Quality, text: bytes) -> Quality:
     stored = msgspec.json.decode(text)
     if stored == msgspec.json.decode(msgspec.json.encode(line)):  # as most are, and that is quick to see
         return line
-    found = tuple(forward_compat.beyond(stored, msgspec.to_builtins(line)))
-    return WiderQuality(**msgspec.structs.asdict(line), unknown=found) if found else line
+    fields = tuple(forward_compat.beyond(stored, msgspec.to_builtins(line)))
+    return WiderQuality(**msgspec.structs.asdict(line), unknown=fields) if fields else line

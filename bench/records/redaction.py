@@ -34,8 +34,8 @@ def fit_to_send(line: AnyLine, *, system: bool = True) -> AnyLine:
             keys = ("reason", "doubts", "warning", "lost", "convention", "repeated")
             texts = {key: getattr(line, key) for key in keys}
         case Header() if line.artifact is not None:
-            told = {key: without_places(getattr(line.artifact, key), system=system) for key in ("info", "repeated")}
-            return replace(line, artifact=dataclasses.replace(line.artifact, **told))
+            facts = {key: without_places(getattr(line.artifact, key), system=system) for key in ("info", "repeated")}
+            return replace(line, artifact=dataclasses.replace(line.artifact, **facts))
         case _:
             return line
     changed = {key: without_places(text, system=system) for key, text in texts.items() if isinstance(text, str)}

@@ -71,10 +71,10 @@ def as_json_schema() -> dict[str, Any]:
     schema |= msgspec.json.schema(any_kind())
     structs: tuple[type, ...] = (*by_kind().values(), *PARTS)
     for struct in structs:
-        found = schema["$defs"][struct.__name__]
-        found["description"] = _summary(struct)
+        definition = schema["$defs"][struct.__name__]
+        definition["description"] = _summary(struct)
         meanings = _meanings(struct)
-        for name, field in found["properties"].items():
+        for name, field in definition["properties"].items():
             if name in meanings:
                 field["description"] = meanings[name]
     _bounded(schema)
@@ -154,26 +154,26 @@ def _summary(struct: type) -> str:
 
 def _meanings(struct: type) -> dict[str, str]:
     """What each field means, from the section `Attributes` of a struct and of those it is derived from."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for each in reversed(struct.__mro__):
         if not dataclasses.is_dataclass(each) and not issubclass(each, msgspec.Struct):
             continue
-        found |= _attributes(_doc(each).partition("Attributes:\n")[2].split("\n"))
-    return found
+        meanings |= _attributes(_doc(each).partition("Attributes:\n")[2].split("\n"))
+    return meanings
 
 
 def _attributes(lines: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     names: list[str] = []
     for line in lines:
         if match := _ATTRIBUTE.match(line):
             names = match[1].split(", ")
-            found |= dict.fromkeys(names, match[2])
+            meanings |= dict.fromkeys(names, match[2])
         elif line.startswith("     ") and names:
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+            meanings |= {name: f"{meanings[name]} {line.strip()}" for name in names}
         elif line.strip():
             break
-    return found
+    return meanings
 
 
 def _doc(struct: type) -> str:

@@ -182,14 +182,14 @@ class Store:
         for name in sorted(name for name in names if name.endswith(".jsonl")):
             path = os.path.join(folder, name)  # noqa: PTH118 (quicker than a Path, where there are very many)
             try:
-                found = read_file(path)
+                content = read_file(path)
             except InputError:
-                found = Reading(damages=(Damage(path=Path(path), reason="it is no regular file"),))
+                content = Reading(damages=(Damage(path=Path(path), reason="it is no regular file"),))
             except StoreError as error:
-                found = Reading(damages=(Damage(path=Path(path), reason=str(error)),))
-            damages += found.damages
-            if found.lines:
-                records[name.removesuffix(".jsonl")] = Record.from_lines(found.lines)
+                content = Reading(damages=(Damage(path=Path(path), reason=str(error)),))
+            damages += content.damages
+            if content.lines:
+                records[name.removesuffix(".jsonl")] = Record.from_lines(content.lines)
         damages += self._without_foreign(records)
         noted, damage = self._noted()
         by_time = sorted(records.values(), key=lambda record: record.header.time)
@@ -232,9 +232,9 @@ class Store:
         """The noted keys, and what is wrong with the file of them."""
         path = self.folder / CURRENT
         fix = "the latest results count; `bench run` writes the file anew"
-        found, damage = side_files.read(path, dict[str, Any], fix=fix)
-        noted = {cell: key for cell, key in (found or {}).items() if isinstance(key, str)}
-        wrong = next((cell for cell in found or {} if cell not in noted), None)
+        entries, damage = side_files.read(path, dict[str, Any], fix=fix)
+        noted = {cell: key for cell, key in (entries or {}).items() if isinstance(key, str)}
+        wrong = next((cell for cell in entries or {} if cell not in noted), None)
         if wrong is not None:
             damage = Damage(path=path, field=wrong[:100], reason=f"it is no key; {fix}")
         return noted, damage
@@ -252,15 +252,15 @@ def read_file(path: Path | str) -> Reading:
     """
     try:
         with files.opened_whole(path) as file:
-            found = reading.read(file, key=os.path.basename(path).removesuffix(".jsonl"))  # noqa: PTH119 (as above)
+            content = reading.read(file, key=os.path.basename(path).removesuffix(".jsonl"))  # noqa: PTH119 (as above)
     except FileNotFoundError:
         return Reading()
     except OSError as error:
         raise _store_error("read", Path(path), error) from error
-    if not found.damages:
-        return found
-    damages = tuple(dataclasses.replace(damage, path=Path(path)) for damage in found.damages)
-    return dataclasses.replace(found, damages=damages)
+    if not content.damages:
+        return content
+    damages = tuple(dataclasses.replace(damage, path=Path(path)) for damage in content.damages)
+    return dataclasses.replace(content, damages=damages)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
