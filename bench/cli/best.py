@@ -42,14 +42,14 @@ def best(
     options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     share = units.share(tolerance)
     with waiting.reporting(f"comparing {len(stored.rows)} cells", options.say):
-        found = find(stored.measurements, rows, max_metric_loss=most, tolerance=share)
+        deployments = find(stored.measurements, rows, max_metric_loss=most, tolerance=share)
     if format == "json":
-        options.write(writing.as_json([outcome.fields(one.answer) for one in found]), None)
-    elif not found and into is None:  # no error: a sweep that was stopped early has none
+        options.write(writing.as_json([outcome.fields(deployment.answer) for deployment in deployments]), None)
+    elif not deployments and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:
-        options.write(report.render(found, format="table"), None)
-        options.say_notes(report.missing(found, ranking.select(rows).groups, max_metric_loss=most))
+        options.write(report.render(deployments, format="table"), None)
+        options.say_notes(report.missing(deployments, ranking.select(rows).groups, max_metric_loss=most))
     else:
-        whole = report.put_into(into, report.render(found, format="md"))
+        whole = report.put_into(into, report.render(deployments, format="md"))
         options.write(whole.encode(), into)  # the rest of the text is the file's own

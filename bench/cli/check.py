@@ -72,20 +72,20 @@ def check(
     pinned = options.here(pinned, trust, may_be_large=yes)
     new = options.here(new, trust, may_be_large=yes) if new is not None else None
     limits = Limits.of(step_s=None, memory_bytes=None)
-    given = options.own_model(dataset, dim, shape, trust, metric, judged)
+    model_options = options.own_model(dataset, dim, shape, trust, metric, judged)
     how = {"runtime": runtime, "provider": provider, "batch": batch, "threads": threads}
     (pinned_with,) = options.environments([versions], None) if versions else (None,)
     if (pinned / "deployment.json").is_file():
         if new is not None:
             raise InputError(f"{pinned} says itself what to make anew; to compare with {new}, name its model file")
-        if given != options.own_model(None, None, None, False) or (*how.values(),) != (None, None, 1, 1):
+        if model_options != options.own_model(None, None, None, False) or (*how.values(),) != (None, None, 1, 1):
             raise InputError(f"{pinned} says itself how it is run; its cell is fixed")
         pair = guard.pair_of_pick(pinned, pinned_with=pinned_with, may_be_large=yes, limits=limits)
     elif new is None and pinned_with is None:
         raise InputError(f"{pinned} is no folder that `bench pick` saved; name the new model file, too")
     else:
         files = {"pinned": pinned, "new": new or pinned, "pinned_with": pinned_with, "may_be_large": yes}
-        pair = guard.pair_of_files(**files, options=given, limits=limits, **how)  # type: ignore[arg-type]
+        pair = guard.pair_of_files(**files, options=model_options, limits=limits, **how)  # type: ignore[arg-type]
     goal = guard.goal(tolerance=units.share(tolerance), max_launches=launches, budget_s=units.seconds(budget))
     max_metric_loss = units.allowed_loss(max_metric_drop)
     options.say_notes(pair.notes)

@@ -54,22 +54,22 @@ def explain(
     from bench.tasks.adopt import Options
 
     stored = options.read(results)
-    given = options.own_model(dataset, dim, shape, trust, metric, judged)
+    model_options = options.own_model(dataset, dim, shape, trust, metric, judged)
     named = [cell, *([vs] if vs else [])]
     names = [str(options.here(Path(name), trust)) if name.startswith("hf:") else name for name in named]
-    if given != Options() and not any(_is_model(stored, named) for named in names):
+    if model_options != Options() and not any(_is_model(stored, named) for named in names):
         raise InputError(
             "--dataset, --metric, --output, --dim, --shape and --trust are about the file of a model; a cell has its "
             "own"
         )
-    chosen, *others = [_one(stored, named, given) for named in names]
+    chosen, *others = [_one(stored, named, model_options) for named in names]
     other = others[0] if others else None
     most = units.share(tolerance, zero=True) if tolerance else None
     with Console(stderr=True).status(f"explaining {chosen}"):
-        found = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
-        additions = [module.addition(stored, found.after.cell) for module in features.modules("explain")]
-        found = dataclasses.replace(found, additions=additions)
-    options.write(report.render(found, format=format), None)
+        explanation = find(stored, chosen, other, tolerance=most, limits=Limits.of(step_s=None, memory_bytes=None))
+        additions = [module.addition(stored, explanation.after.cell) for module in features.modules("explain")]
+        explanation = dataclasses.replace(explanation, additions=additions)
+    options.write(report.render(explanation, format=format), None)
 
 
 def _is_model(stored: Results, named: str) -> bool:
@@ -79,7 +79,7 @@ def _is_model(stored: Results, named: str) -> bool:
     return Path(named).exists() and not any(matches(Cell.from_path(row.cell), [named]) for row in stored.rows)
 
 
-def _one(stored: Results, named: str, given: Options) -> str:
+def _one(stored: Results, named: str, model_options: Options) -> str:
     """The path of the one cell that a glob or a model's file names.
 
     Raises:
@@ -89,11 +89,11 @@ def _one(stored: Results, named: str, given: Options) -> str:
     from bench.decisions.model_cells import plain_cell
 
     if _is_model(stored, named):
-        plain = plain_cell(stored, Path(named), given)
+        plain = plain_cell(stored, Path(named), model_options)
         options.say_notes(plain.notes)
         return plain.path
-    found = [row.cell for row in stored.chosen([named])]
-    if len(found) > 1:
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        raise InputError(f"one cell at a time; {named!r} names {', '.join(found[:3])}{more}")
-    return found[0]
+    paths = [row.cell for row in stored.chosen([named])]
+    if len(paths) > 1:
+        more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+        raise InputError(f"one cell at a time; {named!r} names {', '.join(paths[:3])}{more}")
+    return paths[0]

@@ -30,16 +30,16 @@ def export(
 
     stored = options.read(results)
     rows = stored.chosen(globs)
-    found = benchmarks(rows, stored.measurements)
+    cells = benchmarks(rows, stored.measurements)
     missing = left_out(rows)
-    if not found:
+    if not cells:
         raise InputError(f"there is nothing to export: {missing}")
     options.say_notes(filter(None, [missing]))
     if format != "otava":
-        options.write({"bmf": bmf, "gha": gha}[format].render(found), output)
+        options.write({"bmf": bmf, "gha": gha}[format].render(cells), output)
         return
     if output is None or str(output) in options.STANDARD_OUTPUT:
         raise InputError("Otava reads a file for each cell, no text to print; name a folder with --output")
-    for path, text in otava.written(found, output).items():
+    for path, text in otava.written(cells, output).items():
         options.write(text, path)
     options.tell(str(output / otava.CONFIG))

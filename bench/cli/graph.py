@@ -39,13 +39,13 @@ def diff(
     from bench.report.terminal import Console
 
     file, other = _whole(before, after, shape=shape, dim=dim, trust=trust)
-    found = ask("compare", requests.diff, file, other=str(other.path.absolute()))
-    view = diff_view(before.name, after.name, found)
+    differences = ask("compare", requests.diff, file, other=str(other.path.absolute()))
+    view = diff_view(before.name, after.name, differences)
     if format == "json":
         options.write(view.as_json(), None)
     else:
         Console().print(view.as_table())
-    if strict and not found["equal"]:
+    if strict and not differences["equal"]:
         raise typer.Exit(1)
 
 
@@ -77,10 +77,10 @@ def picture(
     if target.suffix != ".svg":
         raise InputError(f"a picture is an SVG file; {target} does not end with .svg")
     file = options.graph_file(model, shape, dim, trust)
-    found = ask("draw", requests.picture, file, **options.inputs_of(file, inputs, observe))
-    options.write(found["svg"], target)
+    drawing = ask("draw", requests.picture, file, **options.inputs_of(file, inputs, observe))
+    options.write(drawing["svg"], target)
     options.tell(str(target))
-    _say_below(found["notes"])
+    _say_below(drawing["notes"])
 
 
 @app.command()
@@ -102,9 +102,9 @@ def extract(
     from bench.pipeline.files import ask
 
     (file,) = _whole(model, shape=shape, dim=dim, trust=trust)
-    found = ask("cut", requests.extract, file, target=str(target.absolute()), inputs=input or [], outputs=output or [])
-    ends = [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in found[f"{kind}s"].items()]
-    options.tell("  ".join([str(target), f"{found['num_nodes']} of {found['num_nodes_before']} nodes", *ends]))
+    part = ask("cut", requests.extract, file, target=str(target.absolute()), inputs=input or [], outputs=output or [])
+    ends = [f"{kind} {name} {what}" for kind in ("input", "output") for name, what in part[f"{kind}s"].items()]
+    options.tell("  ".join([str(target), f"{part['num_nodes']} of {part['num_nodes_before']} nodes", *ends]))
 
 
 @app.command()
@@ -123,13 +123,13 @@ def split(
     from bench.pipeline.files import ask
 
     file = options.graph_file(model, shape, dim, trust)
-    given = options.inputs_of(file, inputs, observe)
-    found = ask("cut", requests.split, file, folder=str(folder.absolute()), num_parts=parts, **given)
-    for part in found["parts"]:
-        share = f"{100 * part['cost'] / found['cost']:.1f} % of {found['unit']}"
+    arguments = options.inputs_of(file, inputs, observe)
+    answer = ask("cut", requests.split, file, folder=str(folder.absolute()), num_parts=parts, **arguments)
+    for part in answer["parts"]:
+        share = f"{100 * part['cost'] / answer['cost']:.1f} % of {answer['unit']}"
         ends = f"{', '.join(part['inputs'])} -> {', '.join(part['outputs'])}"
         options.tell(f"{folder / part['file']}  {part['num_nodes']} nodes  {share}  {ends}")
-    _say_below(found["notes"])
+    _say_below(answer["notes"])
 
 
 @app.command()
@@ -147,9 +147,9 @@ def fold(
 
     file = options.graph_file(model, shape, dim, trust)
     sizes = {"shapes": file.shapes, "dims": file.dims, "free": free or []}
-    found = ask("fold", requests.fold, file, target=str(target.absolute()), **sizes)
-    options.tell(f"{target}  {found['num_nodes']} nodes of {found['num_nodes_before']}")
-    _say_below(found["notes"])
+    answer = ask("fold", requests.fold, file, target=str(target.absolute()), **sizes)
+    options.tell(f"{target}  {answer['num_nodes']} nodes of {answer['num_nodes_before']}")
+    _say_below(answer["notes"])
 
 
 def _say_below(notes: list[str]) -> None:

@@ -109,7 +109,9 @@ class TellsFormats(typer.core.TyperCommand):
         """Write the help."""
         from bench.tasks import formats
 
-        (model,) = (one for one in self.params if isinstance(one, typer.core.TyperOption) and "--model" in one.opts)
+        (model,) = (
+            option for option in self.params if isinstance(option, typer.core.TyperOption) and "--model" in option.opts
+        )
         model.help = f"A model of your own: {formats.kinds()}; or hf:org/name@revision:path of the Hugging Face Hub."
         super().format_help(ctx, formatter)
 
@@ -128,9 +130,9 @@ def here(model: Path, trust: bool, *, may_be_large: bool = False, is_offline: bo
         return model
     from bench.tasks.hub.fetch import Asked, fetch
 
-    asked = Asked(trust=trust, may_be_large=may_be_large, is_offline=is_offline)
+    request = Asked(trust=trust, may_be_large=may_be_large, is_offline=is_offline)
     with waiting.reporting(f"fetching {model}", say):
-        return fetch(str(model), asked, say)
+        return fetch(str(model), request, say)
 
 
 def own_model(
@@ -157,7 +159,7 @@ def own_model(
     from bench.tasks.adopt import Options
     from bench.tasks.metric_options import Wanted
 
-    found = Options(
+    options = Options(
         dataset=dataset,
         dims=tuple(dim or ()),
         shapes=tuple(shape or ()),
@@ -165,16 +167,16 @@ def own_model(
         metric=metric,
         output=output,
     )
-    if not is_named and found != Options():
+    if not is_named and options != Options():
         raise InputError(
             "--dataset, --metric, --output, --dim, --shape and --trust are about a model of your own; name it with "
             "--model"
         )
     if Wanted.of(metric, output) != Wanted() and dataset is None:
         raise InputError("--metric and --output are about the targets of a data set; name it with --dataset")
-    size_options.dims_from(found.dims)
-    size_options.shapes_from(found.shapes)
-    return found
+    size_options.dims_from(options.dims)
+    size_options.shapes_from(options.shapes)
+    return options
 
 
 def with_versions(

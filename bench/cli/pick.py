@@ -204,7 +204,9 @@ def _print_saved(answer: Answer, saved: list[Path], format: str) -> None:
 
 def _given(known: Iterable[Any], values: Mapping[str, Any]) -> list[str]:
     """The options of `REPEATED` that have another value than their default, as they stand on a command line."""
-    found = [
-        (one.opts[0], values[one.name]) for one in known if one.name in REPEATED and values[one.name] != one.default
+    pairs = [
+        (option.opts[0], values[option.name])
+        for option in known
+        if option.name in REPEATED and values[option.name] != option.default
     ]
-    return [part for option, value in found for part in (option, str(value))]
+    return [part for option, value in pairs for part in (option, str(value))]

@@ -170,9 +170,9 @@ class LiveWatch(Watch):
         self._live.update(Group(line, self._table) if self._table else line, refresh=True)
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def _count(number: int, noun: str, many: str | None = None) -> str:
     """A number with its noun, such as `1 cell` or `2 cells`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
 def _minutes(seconds: float) -> str:

@@ -41,11 +41,11 @@ def report(
     from bench.report.page.page import page
 
     every = options.read_all(results)
-    asked = {name: _matched(stored, globs) for name, stored in every.items()}
-    if globs and (without := [name for name, own in asked.items() if not own]) and len(without) < len(every):
+    globs_of = {name: _matched(stored, globs) for name, stored in every.items()}
+    if globs and (without := [name for name, own in globs_of.items() if not own]) and len(without) < len(every):
         options.say(f"left out, for no cell matches there: {', '.join(without)}")
-        every = {name: stored for name, stored in every.items() if asked[name]}
-    rows = {name: stored.chosen(asked[name] or globs) for name, stored in every.items()}
+        every = {name: stored for name, stored in every.items() if globs_of[name]}
+    rows = {name: stored.chosen(globs_of[name] or globs) for name, stored in every.items()}
     if empty := [name for name, own in rows.items() if not own]:
         reason = f"only proposals of searches are stored there, which globs can name: {', '.join(empty)}"
         if len(empty) == len(rows):
@@ -62,7 +62,7 @@ def report(
     for name, own in rows.items():
         option = "" if public else outcome.results_option(_folder(results, every[name]))
         shown.append(_shown(name, every[name], own, most, option=option, globs=globs or (), public=public))
-    options.say_notes(filter(None, [one.part for one in shown]))
+    options.say_notes(filter(None, [machine.part for machine in shown]))
     path = output or results / "report.html"
     margin = next(iter(every.values())).margin
     options.write(page(shown, margin=margin, everywhere=across_machines.of_all_requests(every, rows)), path)
@@ -103,13 +103,13 @@ def _shown(
     from bench.report.page.page import Shown
 
     answered = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
-    found, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
-    taken = excerpt.of(rows, {one.row.cell for one in found}, most)
+    deployments, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
+    taken = excerpt.of(rows, {deployment.row.cell for deployment in deployments}, most)
     paths = {row.cell for row in taken}
-    asked = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
+    recorded_cells = {record.cell for path in cells if (record := stored.records.get(path)) is not None}
     sections: dict[str, list[Section]] = {}
     for module in features.modules("page"):
-        for task, section in module.sections(stored, asked):
+        for task, section in module.sections(stored, recorded_cells):
             sections.setdefault(task, []).append(section)
     records = {path: stored.records[path] for path in paths}
     beside = {record.launches[-1].reference for record in records.values() if record.launches}
@@ -126,8 +126,8 @@ def _shown(
         rows=taken,
         noise=noise.said(stored.measurements, rows),
         part=excerpt.sentence("those to ship, ", len(taken), len(rows)) if len(taken) < len(rows) else "",
-        best=[one for one in found if one.row.cell in paths],
-        lacking=[one for one in answered if one.choice.leading is None],
+        best=[deployment for deployment in deployments if deployment.row.cell in paths],
+        lacking=[answer for answer in answered if answer.choice.leading is None],
         option=option,
         globs=globs,
         peaks=stored.peaks,

@@ -67,8 +67,8 @@ def show(
         options.write(sizes.render(by_size, format=format), None)
     else:
         table = tables.render(rows, format=format, columns=chosen, sort=sort)
-        told = noise.said(stored.measurements, rows) if format in ("table", "md") else ""
-        texts = (table, writing.paragraph([told], format), sizes.render(by_size, format=format))
+        sentence = noise.said(stored.measurements, rows) if format in ("table", "md") else ""
+        texts = (table, writing.paragraph([sentence], format), sizes.render(by_size, format=format))
         options.write("\n".join(text.rstrip("\n") + "\n" for text in texts if text) + "\n", output)
 
 

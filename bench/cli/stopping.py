@@ -129,8 +129,8 @@ class Stopping:
         with self._ending:
             launches = "1 launch" if self.num_kept == 1 else f"{self.num_kept} launches"
             cursor = SHOW_CURSOR if os.isatty(2) else ""
-            kept = f"; {launches} kept; the same command goes on" if self._keeps else ""
-            line = f"{cursor}bench: stopped{kept}\n"
+            remark = f"; {launches} kept; the same command goes on" if self._keeps else ""
+            line = f"{cursor}bench: stopped{remark}\n"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 sys.stdout.flush()
             with contextlib.suppress(OSError):

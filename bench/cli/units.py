@@ -23,10 +23,10 @@ def seconds(text: str) -> float:
     Raises:
         InputError: anything else.
     """
-    found = AMOUNT.fullmatch(text.strip())
-    if found is None or found[2] not in SECONDS or float(found[1]) <= 0:
+    amount = AMOUNT.fullmatch(text.strip())
+    if amount is None or amount[2] not in SECONDS or float(amount[1]) <= 0:
         raise InputError(f"not a duration: {text!r}; write 5ms, 90s, 10m or 1.5h")
-    return float(found[1]) * SECONDS[found[2]]
+    return float(amount[1]) * SECONDS[amount[2]]
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -55,10 +55,10 @@ def size_bytes(text: str) -> int:
     Raises:
         InputError: anything else.
     """
-    found = AMOUNT.fullmatch(text.strip())
-    if found is None or found[2] not in BYTES:
+    amount = AMOUNT.fullmatch(text.strip())
+    if amount is None or amount[2] not in BYTES:
         raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
-    return int(float(found[1]) * BYTES[found[2]])
+    return int(float(amount[1]) * BYTES[amount[2]])
 
 
 def share(text: str, *, zero: bool = False) -> float:
@@ -86,14 +86,14 @@ def losses(text: str) -> dict[Unit, float]:
     Raises:
         InputError: anything else, or two limits of one unit.
     """
-    found: dict[Unit, float] = {}
+    by_unit: dict[Unit, float] = {}
     for part in text.split(","):
         number = part.strip()
         unit: Unit = DB if number.lower().endswith("db") else SHARE
-        if unit in found:
+        if unit in by_unit:
             raise InputError(f"two limits in one unit: {text!r}; write one for each, as 1%,0.1dB")
-        found[unit] = _decibels(number) if unit == DB else share(number, zero=True)
-    return found
+        by_unit[unit] = _decibels(number) if unit == DB else share(number, zero=True)
+    return by_unit
 
 
 def allowed_loss(text: str) -> AllowedLoss:
@@ -104,15 +104,15 @@ def allowed_loss(text: str) -> AllowedLoss:
     Raises:
         InputError: see `losses`.
     """
-    found = losses(text)
-    if [*found.values()] == [0.0]:
+    by_unit = losses(text)
+    if [*by_unit.values()] == [0.0]:
         return AllowedLoss(share=0.0, db=0.0)
     default = AllowedLoss()
-    return AllowedLoss(share=found.get(SHARE, default.share), db=found.get(DB, default.db))
+    return AllowedLoss(share=by_unit.get(SHARE, default.share), db=by_unit.get(DB, default.db))
 
 
 def _decibels(text: str) -> float:
-    found = DECIBELS.fullmatch(text)
-    if found is None:
+    decibels = DECIBELS.fullmatch(text)
+    if decibels is None:
         raise InputError(f"not a number of decibels: {text!r}; write 0.1dB")
-    return float(found[1])
+    return float(decibels[1])

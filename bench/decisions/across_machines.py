@@ -64,7 +64,7 @@ class Everywhere:
     def untold(self) -> tuple[Regrets, ...]:
         """Those of the others that were not shown to have a larger regret than the first."""
         first, *others = self.ranked
-        return tuple(one for one in others if one.worst.low < first.worst.high)
+        return tuple(regrets for regrets in others if regrets.worst.low < first.worst.high)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,10 +116,10 @@ def choose(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]], con
         InputError: no cell qualifies on all machines.
     """
     machines = {name: _machine(results, rows[name], constraints, len(stored)) for name, results in stored.items()}
-    common = set.intersection(*({*one.rows} for one in machines.values()))
-    names = sorted(cell for cell in common if any(one.rows[cell].cell == cell for one in machines.values()))
+    common = set.intersection(*({*machine.rows} for machine in machines.values()))
+    names = sorted(cell for cell in common if any(machine.rows[cell].cell == cell for machine in machines.values()))
     if not names:
-        each = ", ".join(f"{name} {len(one.rows)}" for name, one in machines.items())
+        each = ", ".join(f"{name} {len(machine.rows)}" for name, machine in machines.items())
         raise InputError(f"no cell qualifies on all machines; on each alone: {each}")
     plausible = _plausible(machines, names)
     alpha = (stats.ALPHA - selection.SPENT) / len(machines) / len(plausible)
@@ -127,7 +127,7 @@ def choose(stored: Mapping[str, Results], rows: Mapping[str, Sequence[Row]], con
     some = next(row for own in rows.values() for row in own)
     return Everywhere(
         title=ranking.select([some]).groups[0].title,
-        fastest={name: one.rows[one.best[0]] for name, one in machines.items()},
+        fastest={name: machine.rows[machine.best[0]] for name, machine in machines.items()},
         ranked=tuple(sorted(ranked, key=lambda regrets: (regrets.worst.value, regrets.cell))),
     )
 
@@ -155,7 +155,7 @@ def of_one_request(
         raise InputError("no request was measured on all machines, with answers that are right")
     every = [row for own in rows.values() for row in own if (row.batch, row.threads) in common]
     timed = collections.Counter(row.threads for row in of_one_batch(every, batch, threads) if ranking.is_ranked(row))
-    chosen = (of_one_batch(every, batch, threads)[0].batch, max(timed, key=lambda one: (timed[one], -one)))
+    chosen = (of_one_batch(every, batch, threads)[0].batch, max(timed, key=lambda number: (timed[number], -number)))
     return {name: [row for row in own if (row.batch, row.threads) == chosen] for name, own in rows.items()}
 
 
@@ -171,13 +171,13 @@ def of_all_requests(stored: Mapping[str, Results], rows: Mapping[str, Sequence[R
         for name, own in rows.items()
     }
     first, *others = by_request.values()
-    found = []
+    choices = []
     for request in first if others else ():
         if all(request in other for other in others):
             with contextlib.suppress(InputError):  # nothing qualifies
                 own = {name: groups[request] for name, groups in by_request.items()}
-                found.append(choose(stored, own, Constraints(max_metric_loss=AllowedLoss())))
-    return found
+                choices.append(choose(stored, own, Constraints(max_metric_loss=AllowedLoss())))
+    return choices
 
 
 def _machine(results: Results, rows: Sequence[Row], constraints: Constraints, num_machines: int) -> _Machine:
@@ -200,21 +200,21 @@ def _machine(results: Results, rows: Sequence[Row], constraints: Constraints, nu
 def _plausible(machines: Mapping[str, _Machine], names: Sequence[str]) -> list[str]:
     """The cells that might have been chosen: both the data and the truth may lie off by the error."""
     each = selection.SPENT / 2 / len(machines) / len(names)
-    worst = {cell: max(one.regret(cell) for one in machines.values()) for cell in names}
-    error = {cell: max(one.error(cell, each) for one in machines.values()) for cell in names}
+    worst = {cell: max(machine.regret(cell) for machine in machines.values()) for cell in names}
+    error = {cell: max(machine.error(cell, each) for machine in machines.values()) for cell in names}
     most = min(worst[cell] + 2 * error[cell] for cell in names)
     return [cell for cell in names if worst[cell] - 2 * error[cell] <= most]
 
 
 def _regrets(machines: Mapping[str, _Machine], cell: str, alpha: float) -> Regrets:
-    on = {name: one.bounds(cell, alpha) for name, one in machines.items()}
+    on = {name: machine.bounds(cell, alpha) for name, machine in machines.items()}
     return Regrets(
         cell=cell,
-        rows={name: one.rows[cell] for name, one in machines.items()},
+        rows={name: machine.rows[cell] for name, machine in machines.items()},
         on=on,
         worst=Estimate(
-            value=max(one.value for one in on.values()),
-            low=max(one.low for one in on.values()),
-            high=max(one.high for one in on.values()),
+            value=max(regret.value for regret in on.values()),
+            low=max(regret.low for regret in on.values()),
+            high=max(regret.high for regret in on.values()),
         ),
     )

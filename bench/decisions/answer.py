@@ -61,30 +61,34 @@ def answer(
     """
     by_threads = itertools.groupby(sorted(rows, key=lambda row: row.threads), key=lambda row: row.threads)
     choosers = [Chooser(measurements, list(own), constraints) for _, own in by_threads]
-    standings = [one.standing(tolerance) for one in choosers]
-    found = _answering(standings)
-    chooser = next(one for one, own in zip(choosers, standings, strict=True) if own is found)
-    has_winner = found.outcome == WINNER
+    standings = [request.standing(tolerance) for request in choosers]
+    standing = _answering(standings)
+    chooser = next(request for request, own in zip(choosers, standings, strict=True) if own is standing)
+    has_winner = standing.outcome == WINNER
     return Answer(
-        choice=chooser.choice(found),
-        beside=tuple(one for one in standings if one is not found),
+        choice=chooser.choice(standing),
+        beside=tuple(other for other in standings if other is not standing),
         constraints=constraints,
         tolerance=None if has_winner else _tolerance_for_a_winner(choosers, standings, tolerance),
     )
 
 
-def is_faster(one: Standing, other: Standing) -> bool:
+def is_faster(standing: Standing, other: Standing) -> bool:
     """Whether the leading row of one number of threads was shown to be faster than that of another."""
-    if one.leading is None or other.leading is None:
+    if standing.leading is None or other.leading is None:
         return False
-    high, low = one.leading.latency_p50_high_ns, other.leading.latency_p50_low_ns
+    high, low = standing.leading.latency_p50_high_ns, other.leading.latency_p50_low_ns
     return high is not None and low is not None and high < low
 
 
 def _answering(standings: Sequence[S]) -> S:
     """The one that is the answer, of those of several numbers of threads, the fewest first."""
-    able = [one for one in standings if one.shipped] or [one for one in standings if one.leading] or standings
-    return next(one for one in able if not any(is_faster(other, one) for other in able))
+    able = (
+        [standing for standing in standings if standing.shipped]
+        or [standing for standing in standings if standing.leading]
+        or standings
+    )
+    return next(standing for standing in able if not any(is_faster(other, standing) for other in able))
 
 
 def _tolerance_for_a_winner(
@@ -97,12 +101,12 @@ def _tolerance_for_a_winner(
     """
 
     def least_regret(standings: Sequence[Standing]) -> float:
-        undecided = [one.least_regret for one in standings if one.outcome != WINNER]
+        undecided = [standing.least_regret for standing in standings if standing.outcome != WINNER]
         return min(1.0, *undecided) if undecided else 1.0
 
     percent, needed = 0, max(tolerance, least_regret(standings))
     while (percent := max(percent + 1, math.ceil(100 * needed - 1e-9))) < 100:
-        tried = [one.standing(percent / 100) for one in choosers]
+        tried = [chooser.standing(percent / 100) for chooser in choosers]
         if _answering(tried).outcome == WINNER:
             return percent / 100
         needed = least_regret(tried)
@@ -113,11 +117,11 @@ def answers(
     measurements: Measurements, rows: Sequence[Row], constraints: Constraints, *, tolerance: float = TOLERANCE
 ) -> list[Answer]:
     """The answer for each task and batch of rows of which some cell was timed and is right, in their order."""
-    found: dict[tuple[str, int], list[Row]] = {}
+    by_request: dict[tuple[str, int], list[Row]] = {}
     for group in ranking.select(rows).groups:
         if any(map(ranking.is_ranked, group.rows)):
-            found.setdefault((group.task, group.batch), []).extend(group.rows)
-    return [answer(measurements, own, constraints, tolerance=tolerance) for own in found.values()]
+            by_request.setdefault((group.task, group.batch), []).extend(group.rows)
+    return [answer(measurements, own, constraints, tolerance=tolerance) for own in by_request.values()]
 
 
 def of_run(stored: Results, task: str) -> Answer | None:
@@ -148,11 +152,11 @@ def of_one_batch(rows: Sequence[Row], batch: int | None = None, threads: int | N
     if not timed:
         return [row for row in rows if (row.batch, row.threads) == (rows[0].batch, rows[0].threads)]
     fitting = collections.Counter[int]()
-    for (one, other), number in timed.items():
-        if batch in (None, one) and threads in (None, other):
-            fitting[one] += number
+    for (timed_batch, other), number in timed.items():
+        if batch in (None, timed_batch) and threads in (None, other):
+            fitting[timed_batch] += number
     if not fitting:
-        known = ", ".join(f"--batch {one} --threads {other}" for one, other in sorted(timed))
+        known = ", ".join(f"--batch {size} --threads {other}" for size, other in sorted(timed))
         raise InputError(f"no cell was timed and is right for that request; there are: {known}")
-    chosen = max(fitting, key=lambda one: (fitting[one], -one))
+    chosen = max(fitting, key=lambda size: (fitting[size], -size))
     return [row for row in rows if row.batch == chosen and threads in (None, row.threads)]

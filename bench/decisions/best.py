@@ -43,9 +43,13 @@ class Best:
         return tuple(row.cell for row in self.answer.choice.others)
 
 
-def sources_of(found: Iterable[Best]) -> list[str]:
+def sources_of(deployments: Iterable[Best]) -> list[str]:
     """The frameworks to whose default a deployment was compared: each stands in a column, and no column is empty."""
-    return list(dict.fromkeys(source for one in found for source, over in one.over.items() if over is not None))
+    return list(
+        dict.fromkeys(
+            source for deployment in deployments for source, over in deployment.over.items() if over is not None
+        )
+    )
 
 
 def best(
@@ -65,9 +69,9 @@ def best(
 
 def best_of(measurements: Measurements, answered: Iterable[Answer]) -> list[Best]:
     """The same of answers that are there already; an answer of which no cell qualifies has none."""
-    found = []
-    for one in answered:
-        choice, row = one.choice, one.choice.leading
+    deployments = []
+    for answer in answered:
+        choice, row = answer.choice, answer.choice.leading
         if row is not None:
             cells = [other.cell for other in choice.candidates]
             defaults = {
@@ -76,8 +80,8 @@ def best_of(measurements: Measurements, answered: Iterable[Answer]) -> list[Best
                 if measurements.of(cell.path) is not None
             }
             over = {source: _over(measurements, row.cell, cell.path, cells) for source, cell in defaults.items()}
-            found.append(Best(answer=one, row=row, over=over, defaults=defaults))
-    return found
+            deployments.append(Best(answer=answer, row=row, over=over, defaults=defaults))
+    return deployments
 
 
 def _defaults(row: Row, group: Group) -> Sequence[Cell]:
@@ -86,7 +90,7 @@ def _defaults(row: Row, group: Group) -> Sequence[Cell]:
     Where the task is not here, as a model of the user's is not after the run: the baseline of the request.
     """
     if row.task_name.model not in loading.find("models"):
-        return [Cell.from_path(one.cell) for one in group.rows if ranking.is_baseline(one)]
+        return [Cell.from_path(baseline.cell) for baseline in group.rows if ranking.is_baseline(baseline)]
     return sweeps.baselines(row.task, row.batch, row.threads)
 
 

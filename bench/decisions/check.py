@@ -154,8 +154,8 @@ def pair_of_files(
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
     notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]
-    found = pair(pinned_cell, pinned_artifact, cell, artifact, limits, pinned_with, may_be_large=may_be_large)
-    return dataclasses.replace(found, notes=(*notes, *found.notes))
+    verified_pair = pair(pinned_cell, pinned_artifact, cell, artifact, limits, pinned_with, may_be_large=may_be_large)
+    return dataclasses.replace(verified_pair, notes=(*notes, *verified_pair.notes))
 
 
 def _as_judged(options: adopt.Options, task: Task) -> adopt.Options:
@@ -221,11 +221,11 @@ def pair(
         outputs = Path(folder, "outputs.npz")
 
         def verified(
-            key: str, opened: Cell, artifact: Artifact, expected: Path | None, kept: Path | None
+            key: str, opened: Cell, artifact: Artifact, expected: Path | None, target: Path | None
         ) -> tuple[Verified, Mapping[str, float]]:
             try:
                 judge = None if opened.task == cell.task else cell
-                judged, shares = run_split.beside(opened, artifact, expected, limits, save_outputs=kept, judge=judge)
+                judged, shares = run_split.beside(opened, artifact, expected, limits, save_outputs=target, judge=judge)
             except ChildError as error:
                 raise ArtifactError(f"the {key} artifact does not run: {error.reason}") from error
             judged = remarks.beside_signal(judged, catalog.task(cell.task))
@@ -236,11 +236,11 @@ def pair(
         return Pair(pinned=first, new=second, differing=differing, notes=_useless(first.quality))
 
 
-def _with(cell: Cell, asked: Asked, may_be_large: bool) -> Cell:
+def _with(cell: Cell, request: Asked, may_be_large: bool) -> Cell:
     """The cell with other versions of its runtime's packages."""
-    changed = versions.changed(cell, asked, may_be_large)
+    changed = versions.changed(cell, request, may_be_large)
     if changed is None or changed.artifact_path != cell.artifact_path:  # then it made the artifact
-        raise InputError(f"{cell.runtime} does not use {asked.text}; the guard compares versions of the runtime")
+        raise InputError(f"{cell.runtime} does not use {request.text}; the guard compares versions of the runtime")
     return changed
 
 
@@ -257,8 +257,8 @@ def _cell(task: str, runtime: str | None, provider: str | None, batch: int, thre
         at = ProviderName.parse(provider or opener.providers()[0])
         chosen = dataclasses.replace(cell, runtime=name, provider=at)
         reason = catalog.skip_reason(chosen)
-        if reason is None and (made := catalog.format_of(cell)) not in opener.formats:
-            reason = f"{name} opens {' and '.join(opener.formats)}, not {made}"
+        if reason is None and (artifact_format := catalog.format_of(cell)) not in opener.formats:
+            reason = f"{name} opens {' and '.join(opener.formats)}, not {artifact_format}"
         if reason is None:
             return chosen
         reasons.append(reason)
@@ -298,19 +298,19 @@ def measure(pair: Pair, goal: Goal, method: Method, *, max_metric_loss: AllowedL
             raise BenchError(f"the {failure.subject.key} artifact failed: {reason}") from failure.error
 
     # A budget too short for any launch still buys the first.
-    for asked in (goal, dataclasses.replace(goal, max_launches=1, min_launches=1, budget_s=None)):
-        (group,) = measure_pairs([(pair.pinned, pair.new)], method, asked, keep=keep, cut_blocks=False)
+    for target in (goal, dataclasses.replace(goal, max_launches=1, min_launches=1, budget_s=None)):
+        (group,) = measure_pairs([(pair.pinned, pair.new)], method, target, keep=keep, cut_blocks=False)
         (new,) = group.ledgers
         if new.launches:
             break
     (fitted,) = comparison.fit([group.launched()])
-    found = fitted.against_baseline(new.name)
-    assert found.ratio is not None
+    difference = fitted.against_baseline(new.name)
+    assert difference.ratio is not None
     return Outcome(
-        verdict=goal.regression(found),
-        ratio=found.ratio,
-        control=found.control.ratio() if found.control else None,
-        num_launches=found.num_launches,
+        verdict=goal.regression(difference),
+        ratio=difference.ratio,
+        control=difference.control.ratio() if difference.control else None,
+        num_launches=difference.num_launches,
         new_ns=tuple(sample for launch in new.launches for sample in launch.samples_ns),
         quality=pair.new.quality,
         max_metric_loss=allowed.of(pair.new.quality.loss_unit),

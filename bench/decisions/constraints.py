@@ -58,7 +58,7 @@ class Constraints:
         Args:
             unit: that in which a loss of the metric is told, see `unit_of`.
         """
-        found = {
+        options = {
             METRIC: (METRIC_KEY, None if self.max_metric_loss is None else self.max_metric_loss.of(unit)),
             "--max-size": ("size_bytes", self.max_size_bytes),
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
@@ -66,7 +66,7 @@ class Constraints:
             "--max-ttft": ("ttft_ns", self.max_ttft_ns),
             RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
         }
-        return {option: (key, limit) for option, (key, limit) in found.items() if limit is not None}
+        return {option: (key, limit) for option, (key, limit) in options.items() if limit is not None}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,19 +111,19 @@ class Eligible:
 
     def within(self, tolerance: float) -> Qualified:
         """The rows that qualify at a tolerance; see `qualified`."""
-        kept, alpha = {row.cell for row in self.rows}, metric_loss.ALPHA
+        cells, alpha = {row.cell for row in self.rows}, metric_loss.ALPHA
         if (allowed := self.max_metric_loss) is not None:
             limit = allowed.of(unit_of(self.rows))
-            kept = {row.cell for row in self.rows if row.cell not in self.lost and _meets(row, METRIC_KEY, limit)}
-            fastest = min((getattr(row, self.by) for row in self.rows if row.cell in kept), default=math.inf)
+            cells = {row.cell for row in self.rows if row.cell not in self.lost and _meets(row, METRIC_KEY, limit)}
+            fastest = min((getattr(row, self.by) for row in self.rows if row.cell in cells), default=math.inf)
             near = [
                 self.lost[row.cell]
                 for row in self.rows
                 if row.cell in self.lost and getattr(row, self.by) <= (1 + tolerance) * fastest
             ]
             alpha = metric_loss.level([lost for lost in near if lost.may_be_shown(limit)], limit)
-            kept |= {cell for cell, lost in self.lost.items() if lost.high(alpha=alpha) <= limit}
-        rows, lossy = ([row for row in self.rows if (row.cell in kept) == is_kept] for is_kept in (True, False))
+            cells |= {cell for cell, lost in self.lost.items() if lost.high(alpha=alpha) <= limit}
+        rows, lossy = ([row for row in self.rows if (row.cell in cells) == is_kept] for is_kept in (True, False))
         return Qualified(
             ranked=self.ranked, rows=rows, alpha=alpha, lossy=lossy, of_guessed_sizes=self.of_guessed_sizes
         )
@@ -183,12 +183,12 @@ def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[
             yield row, quality.lost
 
 
-def too_few_samples(measurements: Measurements, found: Qualified, constraints: Constraints) -> str | None:
+def too_few_samples(measurements: Measurements, qualification: Qualified, constraints: Constraints) -> str | None:
     """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
 
     Args:
         measurements: has the records that the rows were made of.
-        found: the rows that qualify, and those that do not.
+        qualification: the rows that qualify, and those that do not.
         constraints: the limits, of which only that of the metric counts.
 
     Returns:
@@ -196,9 +196,9 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
     """
     if constraints.max_metric_loss is None:
         return None
-    unit = unit_of(found.ranked)
+    unit = unit_of(qualification.ranked)
     limit = constraints.max_metric_loss.of(unit)
-    rows = [row for row in found.lossy if row.metric_loss is not None and row.metric_loss <= limit]
+    rows = [row for row in qualification.lossy if row.metric_loss is not None and row.metric_loss <= limit]
     unsure = [lost for _, lost in losses(measurements, rows)]
     if not unsure:
         return None
@@ -210,7 +210,7 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
             f"{_cells(part)} would lose at most {drop} of the metric; `bench run --whole-split` runs all of them"
         )
     unsure = [lost for lost in unsure if not lost.is_part]
-    enough = [number for lost in unsure if (number := lost.enough(limit, alpha=found.alpha)) is not None]
+    enough = [number for lost in unsure if (number := lost.enough(limit, alpha=qualification.alpha)) is not None]
     best = " for the best of them" if len(unsure) > 1 else ""
     would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
     return (
@@ -219,21 +219,21 @@ def too_few_samples(measurements: Measurements, found: Qualified, constraints: C
     )
 
 
-def none_qualifies(measurements: Measurements, group: Group, found: Qualified, constraints: Constraints) -> str:
+def none_qualifies(measurements: Measurements, group: Group, qualification: Qualified, constraints: Constraints) -> str:
     """Why no row meets all constraints: how many rows meet each by itself, or else the nearest figure.
 
     The loss of a lossy row is held against the limit at the same level as where rows qualify.
     """
-    lost = _lossy(measurements, found.ranked) if constraints.max_metric_loss is not None else {}
+    lost = _lossy(measurements, qualification.ranked) if constraints.max_metric_loss is not None else {}
 
     def figure(row: Row, key: str) -> float | None:
         if key == METRIC_KEY and row.cell in lost:
-            return lost[row.cell].high(alpha=found.alpha)
+            return lost[row.cell].high(alpha=qualification.alpha)
         return _value(row, key)
 
-    parts, unit = [], unit_of(found.ranked)
+    parts, unit = [], unit_of(qualification.ranked)
     for option, (key, limit) in constraints.limits(unit).items():
-        values = [value for row in found.ranked if (value := figure(row, key)) is not None]
+        values = [value for row in qualification.ranked if (value := figure(row, key)) is not None]
         number = sum(value <= limit for value in values)
         nearest = ""
         if not values:
@@ -242,12 +242,12 @@ def none_qualifies(measurements: Measurements, group: Group, found: Qualified, c
             is_rate = option == RATE
             best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values), unit)
             nearest = f"; the {'most' if is_rate else 'least'} is {best}"
-        if option == METRIC and found.alpha < metric_loss.ALPHA:
+        if option == METRIC and qualification.alpha < metric_loss.ALPHA:
             nearest += ", with 95 % confidence for all such cells together"
-        parts.append(f"{option} {number} of {len(found.ranked)}{nearest}")
+        parts.append(f"{option} {number} of {len(qualification.ranked)}{nearest}")
     text = f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
-    if found.of_guessed_sizes:
-        text += f"; {_cells(found.of_guessed_sizes)} left out, for their files take guessed sizes alone"
+    if qualification.of_guessed_sizes:
+        text += f"; {_cells(qualification.of_guessed_sizes)} left out, for their files take guessed sizes alone"
     return text
 
 
@@ -266,8 +266,8 @@ def human(key: str, value: float, unit: str | None) -> str:
     return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else loss_units.text(value, unit)
 
 
-def _cells(found: Sequence[object]) -> str:
-    return f"{len(found)} cell{'s' if len(found) > 1 else ''}"
+def _cells(cells: Sequence[object]) -> str:
+    return f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"
 
 
 def _round_up(number: int) -> int:

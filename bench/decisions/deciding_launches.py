@@ -43,35 +43,35 @@ def further(measurements: Measurements, contenders: Sequence[Row], race: Selecti
     fastest, *others = contenders
     open_to, more = [fastest], 0
     for row in others:
-        found = measurements.between(fastest.cell, row.cell)
-        is_sure = found is not None and found.effect and _is_within(found, race.alpha, tolerance)
+        comparison = measurements.between(fastest.cell, row.cell)
+        is_sure = comparison is not None and comparison.effect and _is_within(comparison, race.alpha, tolerance)
         if is_sure and row.num_launches >= selection.LEAST_LAUNCHES:
             continue
         open_to.append(row)
-        needed = _needed(found, race.alpha, tolerance)
+        needed = _needed(comparison, race.alpha, tolerance)
         if needed is None:
             return Further(cells=tuple(row.cell for row in contenders), launches=None)
-        more = max(more, needed - (found.num_launches if found else 0))
+        more = max(more, needed - (comparison.num_launches if comparison else 0))
     # A cell that has them already is not launched again, and what counts is what they run side by side.
     most = max(row.num_launches for row in open_to)
     return Further(cells=tuple(row.cell for row in open_to), launches=max(most + more, selection.LEAST_LAUNCHES))
 
 
-def _needed(found: Comparison | None, alpha: float, tolerance: float) -> int | None:
+def _needed(comparison: Comparison | None, alpha: float, tolerance: float) -> int | None:
     """Launches after which a comparison would show that the fastest cell is within the tolerance of the other cell.
 
     The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
     """
-    if found is None or found.effect is None:
+    if comparison is None or comparison.effect is None:
         return FIRST_LAUNCHES
-    number = max(1, found.num_launches)
-    towards = dataclasses.replace(found.effect, value=min(0.0, found.effect.value))
+    number = max(1, comparison.num_launches)
+    towards = dataclasses.replace(comparison.effect, value=min(0.0, comparison.effect.value))
     for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
         if selection.highest(towards.after(launches / number), alpha) <= math.log1p(tolerance):
             return launches
     return None
 
 
-def _is_within(found: Comparison, alpha: float, tolerance: float) -> bool:
-    assert found.effect is not None
-    return selection.highest(found.effect, alpha) <= math.log1p(tolerance)
+def _is_within(comparison: Comparison, alpha: float, tolerance: float) -> bool:
+    assert comparison.effect is not None
+    return selection.highest(comparison.effect, alpha) <= math.log1p(tolerance)

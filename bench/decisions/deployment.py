@@ -114,8 +114,13 @@ def save(
         "task_folder": _place_of(task),
         "artifact": {"file": name, "format": artifact.format, "sha256": artifact.sha256, "bytes": artifact.size_bytes},
         "steps": [
-            {"step": str(step), **without_places(made.info), "sha256": made.sha256, "size_bytes": made.size_bytes}
-            for step, made in zip((cell.exporter, *cell.chain), steps, strict=True)
+            {
+                "step": str(step),
+                **without_places(step_artifact.info),
+                "sha256": step_artifact.sha256,
+                "size_bytes": step_artifact.size_bytes,
+            }
+            for step, step_artifact in zip((cell.exporter, *cell.chain), steps, strict=True)
         ],
         "inputs": [dataclasses.asdict(spec) for spec in ports.with_sizes(task.inputs, sizes)],
         "outputs": [dataclasses.asdict(spec) for spec in ports.with_sizes(task.outputs, sizes)],
@@ -130,7 +135,9 @@ def save(
     # The code of a runtime runs one inference; a loop around it that generates is the harness's.
     plain = runtime.code(provider=str(cell.provider), threads=cell.threads) if task.request is None else None
     code = plain or HARNESS
-    packages = ", ".join(f"{name} {one}" for name, one in record.header.versions.items() if one) or "no package"
+    packages = (
+        ", ".join(f"{name} {release}" for name, release in record.header.versions.items() if release) or "no package"
+    )
     program = PROGRAM_TEXT.format(
         cell=cell.path,
         packages=ports.in_docstring(printable(packages)),
@@ -152,20 +159,20 @@ def save(
     return [folder / name, folder / RECIPE, folder / PROGRAM]
 
 
-def _replaced(folder: Path, made: Mapping[str, str]) -> Path | None:
+def _replaced(folder: Path, digests: Mapping[str, str]) -> Path | None:
     """The artifact of an earlier pick that goes because the new one has another name; None where there is none.
 
     Args:
         folder: the folder that is written to.
-        made: digests of the artifact and the program that are to be written, by their names.
+        digests: digests of the artifact and the program that are to be written, by their names.
 
     Raises:
         InputError: a file that would be replaced is not what an earlier pick wrote.
     """
-    for name in (RECIPE, *made):
+    for name in (RECIPE, *digests):
         files.refuse_to_replace(folder / name)
     earlier = _stored(folder) if (folder / RECIPE).exists() else None
-    for name, digest in made.items():
+    for name, digest in digests.items():
         path = folder / name
         if path.exists() and cache.file_digest(path) != digest and not (earlier and earlier.wrote(path)):
             raise InputError(
@@ -173,13 +180,13 @@ def _replaced(folder: Path, made: Mapping[str, str]) -> Path | None:
                 fix="--output names another folder; or move the file away, which a pick that was stopped may have left",
             )
     before = folder / earlier.artifact.file if earlier else None
-    return before if earlier and before and before.name not in made and earlier.wrote(before) else None
+    return before if earlier and before and before.name not in digests and earlier.wrote(before) else None
 
 
 def _place_of(task: Task) -> str | None:
     """The folder of a task, relative to the cache; None for a task that is not there but on the search path."""
-    held = cache.folder()
-    return task.folder.relative_to(held).as_posix() if task.folder.is_relative_to(held) else None
+    cache_folder = cache.folder()
+    return task.folder.relative_to(cache_folder).as_posix() if task.folder.is_relative_to(cache_folder) else None
 
 
 def task_of(record: Record) -> Task:
@@ -213,12 +220,12 @@ def _task(name: TaskName, is_wanted: Callable[[Task], bool]) -> Task:
     """
     if name.model in loading.find("models"):
         return catalog.task(name)
-    if (found := adopt.recall(str(name), is_wanted)) is None:
+    if (task := adopt.recall(str(name), is_wanted)) is None:
         raise InputError(
             f"the model of {name} is not here any more: it is neither in {cache.folder()} (BENCH_CACHE names another "
             "folder) nor on BENCH_PATH; `bench run --model` brings it back"
         )
-    return found
+    return task
 
 
 def measured_steps(record: Record, limits: Limits) -> list[Artifact]:

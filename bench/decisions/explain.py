@@ -170,9 +170,11 @@ def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float 
     after = _side(record.cell, rows[cell], task, steps[-1], limits)
     before = None
     if other is not None:
-        found = records.get(other.path)
-        is_made = found is not None and (versus is not None or found.header.artifact is not None)
-        artifact = deployment.measured_steps(found, limits)[-1] if found is not None and is_made else steps[0]
+        other_record = records.get(other.path)
+        is_made = other_record is not None and (versus is not None or other_record.header.artifact is not None)
+        artifact = (
+            deployment.measured_steps(other_record, limits)[-1] if other_record is not None and is_made else steps[0]
+        )
         before = _side(other, rows.get(other.path), task, artifact, limits)
     names = None
     if before is not None:
@@ -222,11 +224,13 @@ def _names(steps: Sequence[Artifact], limits: Limits) -> dict[str, str] | None:
         if before.sha256 == after.sha256:
             continue
         try:
-            found = inspection.common_tensors(before.path, after.path, limits)
+            common_names = inspection.common_tensors(before.path, after.path, limits)
         except ChildError:  # then by their names alone
             return None
         names = {
-            new: old if names is None else names[old] for new, old in found.items() if names is None or old in names
+            new: old if names is None else names[old]
+            for new, old in common_names.items()
+            if names is None or old in names
         }
     return names
 
@@ -244,13 +248,13 @@ def _step(name: str, before: Artifact | None, after: Artifact, limits: Limits) -
     old, new = collections.Counter(before.operators), collections.Counter(after.operators)
     step = dataclasses.replace(step, removed=dict((old - new).most_common()), added=dict((new - old).most_common()))
     try:
-        found = inspection.differences(before.path, after.path, limits)
+        differences = inspection.differences(before.path, after.path, limits)
     except ChildError:  # the operators are told without it
         return step
     return dataclasses.replace(
         step,
-        changed_nodes=sum(not change["rewired_only"] for change in found["changed"]),
-        changed_weights=len(found["changed_weights"]) + len(found["added_weights"]),
+        changed_nodes=sum(not change["rewired_only"] for change in differences["changed"]),
+        changed_weights=len(differences["changed_weights"]) + len(differences["added_weights"]),
     )
 
 

@@ -57,13 +57,13 @@ def deployments(stored: Results, rows: Iterable[Row]) -> list[Deployment]:
         stored: the results that the rows are of.
         rows: rows to join; those of other tasks, without a latency or with wrong answers are left out.
     """
-    found: dict[tuple[str, str, int], dict[TaskName, Row]] = {}
+    by_deployment: dict[tuple[str, str, int], dict[TaskName, Row]] = {}
     for row in rows:
         task, is_sound = row.task_name, row.status == "ok" and row.fidelity != "broken"
         if task.role is Role.GENERATION and is_sound and row.latency_p50_ns:
-            found.setdefault((task.model, ranking.short_name(row), row.threads), {})[_stage(task)] = row
-    made = [_deployment(stored, key, stages) for key, stages in found.items()]
-    return sorted((one for one in made if one is not None), key=_speed)
+            by_deployment.setdefault((task.model, ranking.short_name(row), row.threads), {})[_stage(task)] = row
+    candidates = [_deployment(stored, key, stages) for key, stages in by_deployment.items()]
+    return sorted((deployment for deployment in candidates if deployment is not None), key=_speed)
 
 
 def _stage(task: TaskName) -> TaskName:
@@ -71,10 +71,12 @@ def _stage(task: TaskName) -> TaskName:
     return task.at({PROMPT: task.num_prompt, NEW: task.num_new})
 
 
-def _speed(one: Deployment) -> tuple[str, int, float, str]:
+def _speed(deployment: Deployment) -> tuple[str, int, float, str]:
     """Sorts by the time per output token at the least depth."""
-    decode = [row.latency_p50_ns or 0.0 for stage, row in sorted(one.rows.items(), key=_order) if not stage.is_prefill]
-    return one.family, one.threads, decode[0] if decode else float("inf"), one.name
+    decode = [
+        row.latency_p50_ns or 0.0 for stage, row in sorted(deployment.rows.items(), key=_order) if not stage.is_prefill
+    ]
+    return deployment.family, deployment.threads, decode[0] if decode else float("inf"), deployment.name
 
 
 def _order(pair: tuple[TaskName, Row]) -> tuple[int, int]:
@@ -87,7 +89,9 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[TaskNa
     family, name, threads = key
     ordered = dict(sorted(rows.items(), key=_order))
     records = {stage: stored.records[row.cell] for stage, row in ordered.items()}
-    known = {stage: found for stage, record in records.items() if (found := read_bounds.generation_of(record))}
+    known = {
+        stage: generation for stage, record in records.items() if (generation := read_bounds.generation_of(record))
+    }
     if not known:
         return None
     at = next((stage for stage in known if not stage.is_prefill), next(iter(known)))
@@ -103,7 +107,7 @@ def _deployment(stored: Results, key: tuple[str, str, int], rows: Mapping[TaskNa
         name=name,
         threads=threads,
         rows=ordered,
-        over={str(one.runtime): _over(stored, ordered, one) for one in _plain(next(iter(ordered.values())))},
+        over={str(cell.runtime): _over(stored, ordered, cell) for cell in _plain(next(iter(ordered.values())))},
         metric=(quality.metrics or {}).get(quality.metric_name or ""),
         metric_name=quality.metric_name or "",
         agreement=min(agreements, default=None),
@@ -121,7 +125,7 @@ def _plain(row: Row) -> list[Cell]:
 
 def _over(stored: Results, rows: Mapping[TaskName, Row], plain: Cell) -> dict[TaskName, Estimate]:
     """How many times as fast each decode stage is as with a framework alone, in the blocks that connect the two."""
-    found = {}
+    ratios = {}
     for stage, row in rows.items():
         other = dataclasses.replace(plain, task=row.task_name).path
         fitted = stored.measurements.of(row.cell)
@@ -129,5 +133,5 @@ def _over(stored: Results, rows: Mapping[TaskName, Row], plain: Cell) -> dict[Ta
             continue
         ratio = fitted.between(other, row.cell).ratio
         if ratio is not None:
-            found[stage] = ratio
-    return found
+            ratios[stage] = ratio
+    return ratios

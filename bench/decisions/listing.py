@@ -44,18 +44,18 @@ def listed() -> dict[str, list[Listed]]:
 
 
 def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[P], str]) -> list[Listed]:
-    found = []
+    entries = []
     for name in names:
         try:
             plugin = load(name)
             with contained(plugin.path, "what it states"):
                 text = describe(plugin)
-            found.append(Listed(name=name, text=text, reason=catalog.reason_of(plugin)))
+            entries.append(Listed(name=name, text=text, reason=catalog.reason_of(plugin)))
         except BenchError as error:
-            found.append(Listed(name=name, text="", reason=str(error)))
+            entries.append(Listed(name=name, text="", reason=str(error)))
         except Exception as error:  # whatever the code of a plugin raises; the others are listed
-            found.append(Listed(name=name, text="", reason=f"{type(error).__name__}: {error}"))
-    return found
+            entries.append(Listed(name=name, text="", reason=f"{type(error).__name__}: {error}"))
+    return entries
 
 
 def _names_of_variants() -> list[str]:

@@ -49,25 +49,25 @@ def plain_cell(stored: Results, model: Path, options: Options) -> PlainCell:
     Raises:
         InputError: the model cannot be used, or was not measured at such sizes; the message names those that were.
     """
-    asked = size_options.dims_from(options.dims)
+    dims = size_options.dims_from(options.dims)
     measured: list[Cell] = []
-    for adopted, own in _adopted(stored, model, options, asked):
+    for adopted, own in _adopted(stored, model, options, dims):
         name = adopted.name
-        found = _of_model(stored, name)
-        wanted = [cell for cell in found if _is_at(cell, name, own, asked)]
+        cells = _of_model(stored, name)
+        wanted = [cell for cell in cells if _is_at(cell, name, own, dims)]
         if wanted:
             chosen, *others = sorted(wanted, key=lambda cell: _order(cell, name))
             notes = adopted.notes if chosen.task == TaskName(name) else ()
-            return PlainCell(path=chosen.path, notes=(*notes, *(() if asked else _others(chosen, others))))
-        measured += found
+            return PlainCell(path=chosen.path, notes=(*notes, *(() if dims else _others(chosen, others))))
+        measured += cells
     if measured:
-        sizes = ", ".join(f"{dim}={size}" for dim, size in asked.items())
+        sizes = ", ".join(f"{dim}={size}" for dim, size in dims.items())
         raise InputError(f"{model} was not measured at {sizes}; {_named(measured)}")
     raise InputError(f"{model} was not measured; `bench run --model {shlex.quote(str(model))}` measures it")
 
 
 def _adopted(
-    stored: Results, model: Path, options: Options, asked: Mapping[str, int]
+    stored: Results, model: Path, options: Options, dims: Mapping[str, int]
 ) -> Iterator[tuple[Adopted, Mapping[str, int]]]:
     """The tasks that a run may have made of the model, each with the sizes that were told when it was made.
 
@@ -77,7 +77,7 @@ def _adopted(
     Raises:
         InputError: nothing can be made of the model with the options.
     """
-    own = {dim: size for dim, size in asked.items() if dim != BATCH}
+    own = {dim: size for dim, size in dims.items() if dim != BATCH}
     results = stored.folder.parent
     first = adopt.adopt(model, _with(options, own), told=own, results=results)
     yield first, own
@@ -106,7 +106,9 @@ def _with(options: Options, sizes: Mapping[str, int]) -> Options:
 def _records(stored: Results, name: str) -> list[Record]:
     """The records of a task at any sizes, whose cells run its model as it is."""
     of_name = [record for record in stored.records.values() if record.cell.task.model == name]
-    baselines = {key: sweeps.baselines(name, *key) for key in {(one.cell.batch, one.cell.threads) for one in of_name}}
+    baselines = {
+        key: sweeps.baselines(name, *key) for key in {(record.cell.batch, record.cell.threads) for record in of_name}
+    }
     return [
         record
         for record in of_name
@@ -124,11 +126,11 @@ def _of_model(stored: Results, name: str) -> list[Cell]:
     return [record.cell for record in _records(stored, name) if _family(record) == digest]
 
 
-def _is_at(cell: Cell, name: str, own: Mapping[str, int], asked: Mapping[str, int]) -> bool:
+def _is_at(cell: Cell, name: str, own: Mapping[str, int], dims: Mapping[str, int]) -> bool:
     """Whether a cell is at the sizes that are asked for, of which the task has some already."""
     task = catalog.task(name)
-    batch = next((size for dim, size in asked.items() if sizing.is_batch(task, dim)), cell.batch)
-    sizes = {dim: size for dim, size in asked.items() if not sizing.is_batch(task, dim)}
+    batch = next((size for dim, size in dims.items() if sizing.is_batch(task, dim)), cell.batch)
+    sizes = {dim: size for dim, size in dims.items() if not sizing.is_batch(task, dim)}
     return cell.batch == batch and (not sizes or cell.task == TaskName(name).at({} if sizes == own else sizes))
 
 

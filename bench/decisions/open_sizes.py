@@ -45,10 +45,10 @@ def guessed(task: TaskName) -> dict[str, int]:
     None of a task that is not here, or that cannot be opened.
     """
     try:
-        found = catalog.task(task.model) if task.model in loading.find("models") else adopt.recall(task.model)
+        own_task = catalog.task(task.model) if task.model in loading.find("models") else adopt.recall(task.model)
     except BenchError:
         return {}
-    if not isinstance(found, OwnTask) or (found.folder / DATASET).is_file():
+    if not isinstance(own_task, OwnTask) or (own_task.folder / DATASET).is_file():
         return {}
     named = dict(task.sizes)
-    return {dim: found.sizes[dim] for dim in stated(found.sizes).dims if spelled(dim) not in named}
+    return {dim: own_task.sizes[dim] for dim in stated(own_task.sizes).dims if spelled(dim) not in named}

@@ -58,7 +58,7 @@ def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) ->
     """
     counts = [collections.Counter(node.operator for node in side or ()) for side in (before, after)]
     times = [_time_of_each(side or ()) for side in (before, after)]
-    found = [
+    operators = [
         OperatorTime(
             operator=name,
             before_nodes=None if before is None else counts[0][name],
@@ -68,7 +68,9 @@ def by_operator(before: Sequence[NodeTime] | None, after: Sequence[NodeTime]) ->
         )
         for name in {**counts[0], **counts[1]}
     ]
-    return sorted(found, key=lambda one: (-max(one.before_ns or 0.0, one.after_ns), one.operator))
+    return sorted(
+        operators, key=lambda operator: (-max(operator.before_ns or 0.0, operator.after_ns), operator.operator)
+    )
 
 
 def changes(matches: Iterable[Match]) -> list[Change]:
@@ -77,7 +79,7 @@ def changes(matches: Iterable[Match]) -> list[Change]:
     for match in matches:
         key = tuple(tuple(sorted(node.operator for node in side)) for side in (match.before, match.after))
         alike.setdefault(key, []).append(match)
-    found = [
+    kinds = [
         Change(
             before=_operators([node for match in group for node in match.before], len(group)),
             after=_operators([node for match in group for node in match.after], len(group)),
@@ -87,7 +89,7 @@ def changes(matches: Iterable[Match]) -> list[Change]:
         )
         for group in alike.values()
     ]
-    return sorted(found, key=lambda change: -max(change.before_ns, change.after_ns))
+    return sorted(kinds, key=lambda change: -max(change.before_ns, change.after_ns))
 
 
 def _operators(nodes: Sequence[NodeTime], times: int) -> dict[str, int]:
@@ -146,8 +148,8 @@ def match(before: Sequence[NodeTime], after: Sequence[NodeTime], names: Mapping[
             for anchor in anchors:
                 together.add(anchor)
                 together.merge((which, index), anchor)
-    found: dict[Hashable, tuple[list[NodeTime], list[NodeTime]]] = {}
+    members: dict[Hashable, tuple[list[NodeTime], list[NodeTime]]] = {}
     for which in (1, 0):
         for index, node in enumerate(sides[which]):
-            found.setdefault(together[which, index], ([], []))[which].append(node)
-    return [Match(before=tuple(old), after=tuple(new)) for old, new in found.values()]
+            members.setdefault(together[which, index], ([], []))[which].append(node)
+    return [Match(before=tuple(old), after=tuple(new)) for old, new in members.values()]

@@ -116,26 +116,26 @@ class Chooser:
 
     def choice(self, standing: Standing) -> Choice:
         """One of the outcomes, with what is to be told about it."""
-        measurements, found = self._measurements, standing.qualified
-        too_few = limiting.too_few_samples(measurements, found, self._constraints)
+        measurements, qualified = self._measurements, standing.qualified
+        too_few = limiting.too_few_samples(measurements, qualified, self._constraints)
         shipped, first, race = standing.shipped, standing.leading, standing.race
         if first is None or race is None:
             why = f"no cell of {self.group.title} was timed and is right"
-            if found.ranked:
-                why = limiting.none_qualifies(measurements, self.group, found, self._constraints)
+            if qualified.ranked:
+                why = limiting.none_qualifies(measurements, self.group, qualified, self._constraints)
                 why = "; ".join(filter(None, (why, too_few)))
             return Choice(**vars(standing), lacking=why, too_few=too_few)
         is_winner = standing.outcome == WINNER
         alike = [
-            *twins.same_program(measurements.records, first.cell, found.rows),
+            *twins.same_program(measurements.records, first.cell, qualified.rows),
             *twins.of(measurements.records, first.cell, standing.contenders),
         ]
         names = tuple(dict.fromkeys(row.cell for row in alike))
         candidates = {row.cell for row in standing.candidates}
-        rows = [row for row in found.rows if row.cell in candidates or row is shipped]
-        faster = _faster(measurements, found.lossy, shipped)
+        rows = [row for row in qualified.rows if row.cell in candidates or row is shipped]
+        faster = _faster(measurements, qualified.lossy, shipped)
         lost = self._eligible.lost.get(faster.cell) if faster else None
-        bound = lost.high(alpha=found.alpha) if lost else faster.metric_loss_high if faster else None
+        bound = lost.high(alpha=qualified.alpha) if lost else faster.metric_loss_high if faster else None
         return Choice(
             **vars(standing),
             front=_front(rows, first, names),
@@ -197,12 +197,12 @@ def _front(rows: Sequence[Row], first: Row, alike: Sequence[str]) -> tuple[Row, 
         values = (ratio, row.size_bytes, row.peak_rss_bytes, row.metric_loss)
         return tuple(math.inf if value is None else value for value in values)
 
-    def covers(one: Row, other: Row) -> bool:
-        *own, own_loss = figures(one)
+    def covers(row: Row, other: Row) -> bool:
+        *own, own_loss = figures(row)
         *its, its_loss = figures(other)
         keeps = own_loss <= its_loss + LOSS_NOISE.of(first.metric_loss_unit)
         return keeps and all(mine <= beside * (1 + share) for mine, beside, share in zip(own, its, NOISE, strict=True))
 
     ordered = sorted(rows, key=lambda row: row is not first)
-    found = {ordered[index].cell for index in uncovered(ordered, covers)}
-    return tuple(row for row in rows if row.cell in found or row is first)
+    cells = {ordered[index].cell for index in uncovered(ordered, covers)}
+    return tuple(row for row in rows if row.cell in cells or row is first)

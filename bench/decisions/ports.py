@@ -45,11 +45,11 @@ def _shape(spec: TensorSpec) -> str:
 
 def lines(task: Task, sizes: Mapping[str, int]) -> str:
     """A line for each input and output."""
-    found = []
+    texts = []
     for kind, specs in (("in", with_sizes(takes(task), sizes)), ("out", with_sizes(gives(task), sizes))):
         for spec in specs:
-            found.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({_shape(spec)})")
-    return in_docstring("\n".join(found))
+            texts.append(f"    {kind:4}{spec.name!a}: {spec.dtype} ({_shape(spec)})")
+    return in_docstring("\n".join(texts))
 
 
 def in_docstring(text: str) -> str:

@@ -66,17 +66,17 @@ def families(measurements: Measurements, rows: Iterable[Row]) -> list[Family]:
         measurements: the model of the measurement, fitted to the records that the rows were made of.
         rows: the rows, in any order.
     """
-    found: dict[tuple[str, str, tuple[tuple[str, int], ...], int], dict[int, Group]] = {}
+    by_family: dict[tuple[str, str, tuple[tuple[str, int], ...], int], dict[int, Group]] = {}
     for group in _current(measurements, ranking.select(rows).groups):
         task, sizes = group.task_name, {BATCH: group.batch, **dict(group.task_name.sizes)}
         for dim, size in sizes.items():
             if dim == NEW and task.role is Role.GENERATION:
                 continue  # the first token and those after it are no sizes of one request
             others = tuple((other, size) for other, size in sizes.items() if other != dim)
-            found.setdefault((task.model, dim, others, group.threads), {})[size] = group
+            by_family.setdefault((task.model, dim, others, group.threads), {})[size] = group
     return [
         _family(measurements, task, dim, dict(others), threads, dict(sorted(groups.items())))
-        for (task, dim, others, threads), groups in found.items()
+        for (task, dim, others, threads), groups in by_family.items()
         if len(groups) > 1
     ]
 
@@ -127,8 +127,8 @@ class _Race:
         if before is None or before not in self.cells or fitted is None:
             return None
         cells = list(self.cells.values())
-        found = selection.selected_ratio(fitted, self.cells[name], self.cells[before], cells, within=pick.WITHIN)
-        return None if found is None else Estimate(value=1 / found.value, low=1 / found.high, high=1 / found.low)
+        ratio = selection.selected_ratio(fitted, self.cells[name], self.cells[before], cells, within=pick.WITHIN)
+        return None if ratio is None else Estimate(value=1 / ratio.value, low=1 / ratio.high, high=1 / ratio.low)
 
 
 def _race(measurements: Measurements, group: Group) -> _Race | None:
@@ -146,13 +146,13 @@ def _stretches(races: Mapping[int, _Race]) -> list[tuple[str, tuple[int, ...]]]:
 
     Of deployments that stay as long, the one that is the fastest at the first size is taken.
     """
-    sizes, found = list(races), []
+    sizes, stretches = list(races), []
     while sizes:
         reach = {name: _reach(races, sizes, name) for name in races[sizes[0]].near}
         name = max(reach, key=lambda each: reach[each])
-        found.append((name, tuple(sizes[: reach[name]])))
+        stretches.append((name, tuple(sizes[: reach[name]])))
         sizes = sizes[reach[name] :]
-    return found
+    return stretches
 
 
 def _reach(races: Mapping[int, _Race], sizes: Sequence[int], name: str) -> int:

@@ -88,8 +88,8 @@ def standing(measurements: Measurements, group: Group, qualified: Qualified, tol
     if sure:
         outcome, shipped = WINNER, _preferred(sure)
         regret = race.regrets[shipped.cell]
-    elif (kept := _kept(measurements, qualified.rows, candidates)) is not None:
-        outcome, (shipped, regret) = KEEP, kept
+    elif (fallback := _kept(measurements, qualified.rows, candidates)) is not None:
+        outcome, (shipped, regret) = KEEP, fallback
     return Standing(
         outcome=outcome,
         group=group,
@@ -112,14 +112,14 @@ def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) 
     """
     fitted = measurements.of(rows[0].cell)
     assert fitted is not None, "a row with a ratio was timed beside its baseline"
-    found = select(fitted, [row.cell for row in rows], within=within)
-    assert found is not None
+    race = select(fitted, [row.cell for row in rows], within=within)
+    assert race is not None
     apart = [row.cell for row in rows if row.cell not in fitted.names]
     if not apart:
-        return found
-    regrets = dict.fromkeys((*found.regrets, *apart), math.inf)
-    others = (*found.others, *apart)
-    return dataclasses.replace(found, others=others, rivals=(*found.rivals, *apart), regrets=regrets)
+        return race
+    regrets = dict.fromkeys((*race.regrets, *apart), math.inf)
+    others = (*race.others, *apart)
+    return dataclasses.replace(race, others=others, rivals=(*race.rivals, *apart), regrets=regrets)
 
 
 def _kept(measurements: Measurements, rows: Sequence[Row], candidates: Sequence[Row]) -> tuple[Row, float] | None:

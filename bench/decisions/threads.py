@@ -52,19 +52,21 @@ def scalings(records: Mapping[str, Record], *, margin: float) -> list[Scaling]:
     by_cell: dict[Cell, dict[int, Record]] = {}
     for record in records.values():
         if record.thread_launches and record.failure is None:
-            one = dataclasses.replace(record.cell, threads=1)
-            by_cell.setdefault(one, {})[record.cell.threads] = record
+            base_cell = dataclasses.replace(record.cell, threads=1)
+            by_cell.setdefault(base_cell, {})[record.cell.threads] = record
     cells = sorted(cell for cell, by_threads in by_cell.items() if 1 in by_threads)
     fits = comparison.fit([_group(by_cell[cell]) for cell in cells])
-    found = [_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True)]
-    return [scaling for scaling in found if scaling.over_one]
+    candidates = [_scaling(cell, by_cell[cell], fitted, margin) for cell, fitted in zip(cells, fits, strict=True)]
+    return [scaling for scaling in candidates if scaling.over_one]
 
 
 def _group(by_threads: Mapping[int, Record]) -> Group:
     """A cell at several numbers of threads, each of which the machine's state may act on differently."""
     series = {
-        count: Series(name=str(count), program=f"{one.cell.runtime.listed}, {count}", launches=one.thread_launches)
-        for count, one in by_threads.items()
+        count: Series(
+            name=str(count), program=f"{record.cell.runtime.listed}, {count}", launches=record.thread_launches
+        )
+        for count, record in by_threads.items()
     }
     return Group(baseline=series[1], cells=list(series.values()))
 

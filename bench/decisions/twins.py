@@ -53,18 +53,18 @@ def different(records: Mapping[str, Measured], rows: Sequence[Row]) -> list[Row]
 
     Of one deployment, the simplest row stays of those that have at least half as many launches as the one with most.
     """
-    kept = set()
+    cells = set()
     for members in _sets(records, rows, program):
         most = max(row.num_launches for row in members)
         known = [row for row in members if 2 * row.num_launches >= most]
-        kept.add(min(known, key=lambda row: simplicity(row.cell)).cell)
-    return [row for row in rows if row.cell in kept]
+        cells.add(min(known, key=lambda row: simplicity(row.cell)).cell)
+    return [row for row in rows if row.cell in cells]
 
 
 def simplest(records: Mapping[str, Measured], rows: Sequence[Row]) -> list[Row]:
     """The simplest row of each family, in the order of the rows."""
-    kept = {min(own, key=lambda row: simplicity(row.cell)).cell for own in _sets(records, rows, family)}
-    return [row for row in rows if row.cell in kept]
+    cells = {min(own, key=lambda row: simplicity(row.cell)).cell for own in _sets(records, rows, family)}
+    return [row for row in rows if row.cell in cells]
 
 
 def same_program(records: Mapping[str, Measured], path: str, rows: Sequence[Row]) -> list[Row]:
@@ -87,10 +87,10 @@ def _sets(
     records: Mapping[str, Measured], rows: Sequence[Row], value: Callable[[Measured], object | None]
 ) -> list[list[Row]]:
     """The rows by a value of their records; a row without one is alone."""
-    found: dict[object, list[Row]] = {}
+    by_value: dict[object, list[Row]] = {}
     for row in rows:
-        found.setdefault(value(records[row.cell]) or row.cell, []).append(row)
-    return list(found.values())
+        by_value.setdefault(value(records[row.cell]) or row.cell, []).append(row)
+    return list(by_value.values())
 
 
 def _alike(

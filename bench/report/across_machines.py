@@ -14,12 +14,12 @@ MOST_SHOWN = 5
 """Cells of the table that are not the picked cell, at most."""
 
 
-def render(found: Everywhere) -> str:
+def render(everywhere: Everywhere) -> str:
     """A table of the machines, with the fastest cell of each and the regret of the picked cell, and one of the next."""
-    picked, *others = found.ranked
-    many = f"{len(found.ranked)} cell{'s' if others else ''}"
-    parts = [f"{found.title}: {many} qualify on all {len(found.fastest)} machines.\n"]
-    measured = [f"{name}: {where}" for name, row in found.fastest.items() if (where := machines.headline([row]))]
+    picked, *others = everywhere.ranked
+    many = f"{len(everywhere.ranked)} cell{'s' if others else ''}"
+    parts = [f"{everywhere.title}: {many} qualify on all {len(everywhere.fastest)} machines.\n"]
+    measured = [f"{name}: {where}" for name, row in everywhere.fastest.items() if (where := machines.headline([row]))]
     parts += [writing.paragraph(measured, "table")] if measured else []
     titles = ("fastest there", "p50\n(ms)", "picked\np50 (ms)", "picked over the\nfastest [95 %]")
     lines = [
@@ -29,24 +29,27 @@ def render(found: Everywhere) -> str:
             writing.milliseconds(picked.rows[machine].latency_p50_ns),
             over(picked.on[machine]),
         )
-        for machine, row in found.fastest.items()
+        for machine, row in everywhere.fastest.items()
     ]
-    named = [(printable(machine), *line) for machine, line in zip(found.fastest, lines, strict=True)]
+    named = [(printable(machine), *line) for machine, line in zip(everywhere.fastest, lines, strict=True)]
     parts.append(writing.plain(("machine", *titles), named, format="table", num_names=2))
-    parts.append(f"pick for all machines: {picked.cell}\n  {said(found)}\n")
+    parts.append(f"pick for all machines: {picked.cell}\n  {said(everywhere)}\n")
     if others:
         next_ones = others[:MOST_SHOWN]
-        names = [ranking.short_name(next(iter(one.rows.values()))) for one in next_ones]
+        names = [ranking.short_name(next(iter(regrets.rows.values()))) for regrets in next_ones]
         table = writing.named_table(
-            "next", names, ("over the fastest,\nwhere it is worst [95 %]",), [(over(one.worst),) for one in next_ones]
+            "next",
+            names,
+            ("over the fastest,\nwhere it is worst [95 %]",),
+            [(over(regrets.worst),) for regrets in next_ones],
         )
         parts.append(table)
     return "\n".join(parts)
 
 
-def said(found: Everywhere) -> str:
+def said(everywhere: Everywhere) -> str:
     """What is sure of the picked cell, in one line."""
-    worst, more = found.ranked[0].worst, len(found.untold)
+    worst, more = everywhere.ranked[0].worst, len(everywhere.untold)
     text = (
         f"where it is worst, its latency is {over(worst)} of the fastest's;\n"
         "  the interval holds on all machines together, although the cell was selected"

@@ -22,42 +22,44 @@ from bench.report.words import default_in_words, in_words, metric_in_words, time
 NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
 
 
-def render(found: Sequence[Best], *, format: str) -> str:
+def render(deployments: Sequence[Best], *, format: str) -> str:
     """The best deployments as a Markdown table (`md`), or as a few lines for each request (`table`).
 
     Raises:
         InputError: nothing qualifies.
     """
-    if not found:
+    if not deployments:
         raise InputError(NOTHING)
-    where = writing.paragraph([machines.headline(one.row for one in found)], format)
-    return where + (_table(found) if format == "md" else _lines(found))
+    where = writing.paragraph([machines.headline(deployment.row for deployment in deployments)], format)
+    return where + (_table(deployments) if format == "md" else _lines(deployments))
 
 
-def _table(found: Sequence[Best]) -> str:
+def _table(deployments: Sequence[Best]) -> str:
     """Names in words, and below the table the path of each cell."""
-    sources = sources_of(found)
-    faster = [f"times as fast as {default_in_words(found, source)}" for source in sources]
+    sources = sources_of(deployments)
+    faster = [f"times as fast as {default_in_words(deployments, source)}" for source in sources]
     titles = ("task", "best deployment", "latency", *faster, "metric", "how sure")
     lines, paths = [], []
-    for one in found:
-        row = one.row
+    for deployment in deployments:
+        row = deployment.row
         name = f"{in_words(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
-        sure = "; ".join(filter(None, (outcome.regret(one.answer), outcome.may_be_as_fast(one.answer.choice))))
+        sure = "; ".join(
+            filter(None, (outcome.regret(deployment.answer), outcome.may_be_as_fast(deployment.answer.choice)))
+        )
         task = row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
         metric = "".join(metric_in_words(row)) or writing.DASH
-        times = [times_as_fast(one.over.get(source)) for source in sources]
+        times = [times_as_fast(deployment.over.get(source)) for source in sources]
         lines.append([task, name, _latency(row), *times, metric, sure])
         paths.append(f"{task}: {ranking.short_name(row)}")
     is_text = [True, True, False, *(False for _ in sources), True, True]
     return f"{writing.markdown(titles, lines, is_text)}\n{writing.escape_markdown('; '.join(paths))}\n"
 
 
-def _lines(found: Sequence[Best]) -> str:
+def _lines(deployments: Sequence[Best]) -> str:
     texts = []
-    for one in found:
-        row, choice = one.row, one.answer.choice
-        first = "\n  ".join((choice.group.title, *outcome.of_other_threads(one.answer)))
+    for deployment in deployments:
+        row, choice = deployment.row, deployment.answer.choice
+        first = "\n  ".join((choice.group.title, *outcome.of_other_threads(deployment.answer)))
         name = ranking.short_name(row)
         if row.precision not in (None, "float32"):
             name += f" in {row.precision}"
@@ -67,18 +69,20 @@ def _lines(found: Sequence[Best]) -> str:
         if row.metric is not None:
             lost = ", ".join(filter(None, (outcome.metric_change(row), outcome.metric_bound(row))))
             figures.append(f"{row.metric:.4g} {row.metric_name}" + (f" ({lost})" if lost else ""))
-        over = [f"{_ratio(ratio)} over {source}'s default" for source, ratio in one.over.items() if ratio is not None]
-        lines = (first, name, outcome.regret(one.answer), ", ".join(figures), ", ".join(over))
+        over = [
+            f"{_ratio(ratio)} over {source}'s default" for source, ratio in deployment.over.items() if ratio is not None
+        ]
+        lines = (first, name, outcome.regret(deployment.answer), ", ".join(figures), ", ".join(over))
         texts.append(printable("\n  ".join(filter(None, lines)), keep="\n"))
     return "\n".join(texts) + "\n"
 
 
-def missing(found: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: AllowedLoss) -> Iterator[str]:
+def missing(deployments: Iterable[Best], groups: Iterable[Group], *, max_metric_loss: AllowedLoss) -> Iterator[str]:
     """A note for each request of which no cell qualifies, though some were timed and are right."""
-    told = {(one.row.task, one.row.batch) for one in found}
+    requests = {(deployment.row.task, deployment.row.batch) for deployment in deployments}
     for group in groups:
         ranked = [row for row in group.rows if ranking.is_ranked(row)]
-        if ranked and (ranked[0].task, ranked[0].batch) not in told:
+        if ranked and (ranked[0].task, ranked[0].batch) not in requests:
             unit = unit_of(ranked)
             most = loss_units.text(max_metric_loss.of(unit), unit, digits=4)
             why = f"`bench pick {ranked[0].task} --max-metric-drop {max_metric_loss.option(unit)}` says why"

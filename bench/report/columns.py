@@ -124,7 +124,7 @@ class Column:
     @functools.cached_property
     def heading(self) -> tuple[str, ...]:
         """The title on one line, or on two that are as even as they can be where it is wider than the values."""
-        blanks = [found.start() for found in BREAKS.finditer(self.title)]
+        blanks = [match.start() for match in BREAKS.finditer(self.title)]
         if not blanks or len(self.title) <= max(map(len, self.values), default=0):
             return (self.title,)
         middle = min(blanks, key=lambda blank: max(blank, len(self.title) - blank - 1))
@@ -274,7 +274,7 @@ def caption(group: Group, columns: Iterable[Column]) -> str:
 
 def is_marked(columns: Iterable[Column]) -> bool:
     """Whether the columns show a number of parameters that was not counted in the row's own file."""
-    return any(value.endswith(OF_SOURCE) for one in columns if one.key == "num_params" for value in one.values)
+    return any(value.endswith(OF_SOURCE) for column in columns if column.key == "num_params" for value in column.values)
 
 
 def _caption(group: Group) -> str:

@@ -30,7 +30,7 @@ Column = tuple[str, str, Callable[[Deployment], str]]
 """What kind of figure it is, its title, and its text."""
 
 
-def render(found: Sequence[Deployment], *, format: str) -> str:
+def render(deployments: Sequence[Deployment], *, format: str) -> str:
     """The tables as Markdown (`md`) or for a terminal (`table`), one for each decoder and number of threads.
 
     Raises:
@@ -38,11 +38,11 @@ def render(found: Sequence[Deployment], *, format: str) -> str:
     """
     if format not in ("md", "table"):
         raise InputError(f"the table of generation is printed as md or table, not {format}")
-    if not found:
+    if not deployments:
         raise InputError("no decoder was measured; `bench run --sweep generation` does")
     groups: dict[tuple[str, int], list[Deployment]] = {}
-    for one in found:
-        groups.setdefault((one.family, one.threads), []).append(one)
+    for deployment in deployments:
+        groups.setdefault((deployment.family, deployment.threads), []).append(deployment)
     tables = [_table(family, threads, members, format) for (family, threads), members in groups.items()]
     legend = LEGEND.format(dash=DASH)
     if format == "table":
@@ -54,22 +54,25 @@ def render(found: Sequence[Deployment], *, format: str) -> str:
 
 
 def _table(family: str, threads: int, members: Sequence[Deployment], format: str) -> str:
-    stages = sorted({stage for one in members for stage in one.rows}, key=lambda one: (one.num_prompt, one.num_new))
+    stages = sorted(
+        {stage for deployment in members for stage in deployment.rows},
+        key=lambda stage: (stage.num_prompt, stage.num_new),
+    )
     columns = _columns(members, stages)
     head = f"{family}, batch 1, {threads} thread{'s' * (threads > 1)}"
-    rows = [row for one in members for row in one.rows.values()]
+    rows = [row for deployment in members for row in deployment.rows.values()]
     if format == "md":
         titles = ["deployment", *(title.replace("\n", " ") for _, title, _ in columns)]
-        lines = [[one.name, *(text(one) for _, _, text in columns)] for one in members]
+        lines = [[deployment.name, *(text(deployment) for _, _, text in columns)] for deployment in members]
         above = writing.paragraph(machines.sentences(rows), format)
         return f"### {head}\n\n{above}" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
     if writing.terminal_width() < WIDE:
         columns = [column for column in columns if column[0] in NARROW]
-    figures = [[title, *(text(one) for one in members)] for _, title, text in columns]
+    figures = [[title, *(text(deployment) for deployment in members)] for _, title, text in columns]
     room = max(
         writing.NARROWEST_NAME, writing.room_for_names([rows[0] for rows in figures], [*zip(*figures, strict=True)])
     )
-    names = [writing.wrap_name(one.name, room) for one in members]
+    names = [writing.wrap_name(deployment.name, room) for deployment in members]
     lines = [[name, *line] for name, line in zip(names, list(zip(*figures, strict=True))[1:], strict=True)]
     head += "\n" + writing.paragraph(machines.sentences(rows, writing.terminal_width()), format)
     return head + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
@@ -79,30 +82,42 @@ def _columns(members: Sequence[Deployment], stages: Sequence[TaskName]) -> list[
     prefills = [stage for stage in stages if stage.is_prefill]
     decodes = [stage for stage in stages if not stage.is_prefill]
     metric = members[0].metric_name
-    found: list[Column] = [_prefill(stage) for stage in prefills]
-    found += [_decode(stage) for stage in decodes]
+    columns: list[Column] = [_prefill(stage) for stage in prefills]
+    columns += [_decode(stage) for stage in decodes]
     if decodes:
         first = decodes[0]
-        found += [
-            ("rate", "tokens/s\n" + f"at {first.num_prompt}", lambda one: _rate(one, first)),
-            ("bound", "bound\n(%)", lambda one: _bound(one, first)),
+        columns += [
+            ("rate", "tokens/s\n" + f"at {first.num_prompt}", lambda deployment: _rate(deployment, first)),
+            ("bound", "bound\n(%)", lambda deployment: _bound(deployment, first)),
         ]
-    found += [
-        ("metric", metric.replace("_", " "), lambda one: DASH if one.metric is None else f"{one.metric:.4f}"),
-        ("greedy", "greedy\n(%)", lambda one: DASH if one.agreement is None else f"{100 * one.agreement:.4g}"),
-        ("kv", "KV\n(B/token)", lambda one: f"{one.cache.cache_bytes_per_token:,}"),
-        ("kv", "reserved\n(tokens)", lambda one: _reserved(one.cache.reserved_tokens)),
+    columns += [
+        (
+            "metric",
+            metric.replace("_", " "),
+            lambda deployment: DASH if deployment.metric is None else f"{deployment.metric:.4f}",
+        ),
+        (
+            "greedy",
+            "greedy\n(%)",
+            lambda deployment: DASH if deployment.agreement is None else f"{100 * deployment.agreement:.4g}",
+        ),
+        ("kv", "KV\n(B/token)", lambda deployment: f"{deployment.cache.cache_bytes_per_token:,}"),
+        ("kv", "reserved\n(tokens)", lambda deployment: _reserved(deployment.cache.reserved_tokens)),
         (
             "memory",
             "peak\n(MB)",
-            lambda one: writing.megabytes(max(row.peak_rss_bytes or 0 for row in one.rows.values())),
+            lambda deployment: writing.megabytes(max(row.peak_rss_bytes or 0 for row in deployment.rows.values())),
         ),
-        ("size", "size\n(MB)", lambda one: writing.megabytes(next(iter(one.rows.values())).size_bytes)),
+        ("size", "size\n(MB)", lambda deployment: writing.megabytes(next(iter(deployment.rows.values())).size_bytes)),
     ]
     if decodes:
-        names = dict.fromkeys(name for one in members for name in one.over)
-        found += [_over(name, decodes[0]) for name in names if any(decodes[0] in one.over[name] for one in members)]
-    return found
+        names = dict.fromkeys(name for deployment in members for name in deployment.over)
+        columns += [
+            _over(name, decodes[0])
+            for name in names
+            if any(decodes[0] in deployment.over[name] for deployment in members)
+        ]
+    return columns
 
 
 def _reserved(num_tokens: int | None) -> str:
@@ -110,12 +125,16 @@ def _reserved(num_tokens: int | None) -> str:
 
 
 def _prefill(stage: TaskName) -> Column:
-    return "ttft", f"TTFT\n{stage.num_prompt} (ms)", lambda one: writing.milliseconds(one.latency_ns(stage))
+    return (
+        "ttft",
+        f"TTFT\n{stage.num_prompt} (ms)",
+        lambda deployment: writing.milliseconds(deployment.latency_ns(stage)),
+    )
 
 
 def _decode(stage: TaskName) -> Column:
-    def text(one: Deployment) -> str:
-        row = one.rows.get(stage)
+    def text(deployment: Deployment) -> str:
+        row = deployment.rows.get(stage)
         if row is None:
             return DASH
         late = f" ({writing.milliseconds(row.latency_p90_ns, '.3g')})" if row.latency_p90_ns else ""
@@ -124,19 +143,19 @@ def _decode(stage: TaskName) -> Column:
     return "tpot", f"TPOT\n{stage.num_prompt} (ms)", text
 
 
-def _rate(one: Deployment, stage: TaskName) -> str:
-    latency_ns = one.latency_ns(stage)
+def _rate(deployment: Deployment, stage: TaskName) -> str:
+    latency_ns = deployment.latency_ns(stage)
     return DASH if latency_ns is None else f"{1e9 / latency_ns:.4g}"
 
 
-def _bound(one: Deployment, stage: TaskName) -> str:
-    row = one.rows.get(stage)
+def _bound(deployment: Deployment, stage: TaskName) -> str:
+    row = deployment.rows.get(stage)
     return DASH if row is None or row.roof_share is None else f"{100 * row.roof_share:.3g}"
 
 
 def _over(name: str, stage: TaskName) -> Column:
-    def text(one: Deployment) -> str:
-        ratio = one.over[name].get(stage)
+    def text(deployment: Deployment) -> str:
+        ratio = deployment.over[name].get(stage)
         return DASH if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
     return "over", f"over {name}\n[95 %]", text

@@ -12,17 +12,17 @@ MOST_LINES = 20
 """Lines shown of each kind of difference; the JSON has all of them."""
 
 
-def diff_view(before: str, after: str, found: Mapping[str, Any]) -> View:
+def diff_view(before: str, after: str, differences: Mapping[str, Any]) -> View:
     """The differences as the request `diff` of `bench.graphs.requests` gives them."""
-    same = "the same computation with the same weights" if found["equal"] else "not the same"
-    operators = found["operators"]
+    same = "the same computation with the same weights" if differences["equal"] else "not the same"
+    operators = differences["operators"]
     totals = {key: sum(row[key] for row in operators) for key in ("before", "after")}
     return View(
         head=[terminal.line(f"{before} and {after}: {same}", style="bold")],
         shown=[_counts(row) for row in [*operators, {"operator": "all", **totals}]],
         rows=operators,
-        content=found,
-        notes=[] if found["equal"] else [*_lines(found)],
+        content=differences,
+        notes=[] if differences["equal"] else [*_lines(differences)],
     )
 
 
@@ -36,20 +36,20 @@ def _counts(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _lines(found: Mapping[str, Any]) -> Sequence[str]:
-    rewired = [change for change in found["changed"] if change["rewired_only"]]
-    changed = [change for change in found["changed"] if not change["rewired_only"]]
+def _lines(differences: Mapping[str, Any]) -> Sequence[str]:
+    rewired = [change for change in differences["changed"] if change["rewired_only"]]
+    changed = [change for change in differences["changed"] if not change["rewired_only"]]
     blocks = [
-        [f"interface: {line}" for line in found["interface"]],
-        [f"removed: {_node(node)}" for node in found["removed"]],
-        [f"added: {_node(node)}" for node in found["added"]],
+        [f"interface: {line}" for line in differences["interface"]],
+        [f"removed: {_node(node)}" for node in differences["removed"]],
+        [f"added: {_node(node)}" for node in differences["added"]],
         [f"changed: {_node(change['after'])}: {'; '.join(change['changes'])}" for change in changed],
         [f"reads something else: {_node(change['after'])}: {'; '.join(change['changes'])}" for change in rewired],
-        [_weight(change) for change in found["changed_weights"]],
-        [f"weight removed: {name}" for name in found["removed_weights"]],
-        [f"weight added: {name}" for name in found["added_weights"]],
+        [_weight(change) for change in differences["changed_weights"]],
+        [f"weight removed: {name}" for name in differences["removed_weights"]],
+        [f"weight added: {name}" for name in differences["added_weights"]],
     ]
-    lines = [f"{found['num_same']} nodes and {found['num_same_weights']} weights are the same"]
+    lines = [f"{differences['num_same']} nodes and {differences['num_same_weights']} weights are the same"]
     for block in blocks:
         lines += block[:MOST_LINES]
         if len(block) > MOST_LINES:

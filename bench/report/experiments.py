@@ -26,16 +26,16 @@ def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -
     """
     if format not in ("md", "table"):
         raise InputError(f"the experiments' tables are printed as md or table, not {format}; without --sweep, as any")
-    found = {row.cell: row for row in rows}
-    if not any(path in found for experiment in EXPERIMENTS for path in experiment.cells):
+    by_cell = {row.cell: row for row in rows}
+    if not any(path in by_cell for experiment in EXPERIMENTS for path in experiment.cells):
         raise InputError("no result of the experiments; `bench run --sweep seed` measures them")
     parts = []
     for experiment in EXPERIMENTS:
-        missing = [path for path in experiment.cells if path not in found]
+        missing = [path for path in experiment.cells if path not in by_cell]
         if missing:
             text = f"No result of {', '.join(missing)}; `bench run --sweep seed` measures them.\n"
         elif experiment.columns:
-            listed = ranking.listed([found[path] for path in experiment.cells], columns=experiment.columns)
+            listed = ranking.listed([by_cell[path] for path in experiment.cells], columns=experiment.columns)
             text = tables.render_selection(listed, format=format)
         else:
             text = _operators(experiment, records, format)
@@ -57,7 +57,8 @@ def _operators(experiment: Experiment, records: Mapping[str, Record], format: st
     lines += [("all", sum(before.values()), sum(after.values()))]
     sizes = [artifact.size_bytes / 1e6 for artifact in artifacts]
     texts = [
-        (name, f"{one:,}", f"{other:,}", f"{other - one:+,}" if other != one else "") for name, one, other in lines
+        (name, f"{number:,}", f"{other:,}", f"{other - number:+,}" if other != number else "")
+        for name, number, other in lines
     ]
     texts.append(("file (MB)", f"{sizes[0]:.2f}", f"{sizes[1]:.2f}", f"{sizes[1] - sizes[0]:+.2f}"))
     return writing.plain(("operator", "before", "after", "change"), texts, format=format)

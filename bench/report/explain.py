@@ -28,17 +28,21 @@ MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
 
-def render(found: Explanation, *, format: str) -> str:
+def render(explanation: Explanation, *, format: str) -> str:
     """An explanation as `table`, `md` or `json`."""
     if format == "json":
-        return writing.as_json(_content(found))
+        return writing.as_json(_content(explanation))
     document = _Document(format)
-    measured, ratio = found.measured, found.measured.ratio if found.measured else None
-    sides = [("before", found.before), ("after", found.after)] if found.before else [("", found.after)]
+    measured, ratio = explanation.measured, explanation.measured.ratio if explanation.measured else None
+    sides = (
+        [("before", explanation.before), ("after", explanation.after)]
+        if explanation.before
+        else [("", explanation.after)]
+    )
     text = fill(
         "templates/explain.j2",
         filters={"compared": _compared},
-        found=found,
+        found=explanation,
         title=document.title,
         lines=document.lines,
         compared=_compared,
@@ -49,20 +53,20 @@ def render(found: Explanation, *, format: str) -> str:
         head=_head(document, sides),
         ratio=writing.interval(ratio) if ratio else None,
         verdict=measured.verdict(MARGIN) if measured else None,
-        operators=_by_operator(document, found),
-        changes=_became(document, found.changes()),
+        operators=_by_operator(document, explanation),
+        changes=_became(document, explanation.changes()),
         additions=[
             (each.title, each.text, document.table(each.columns, each.lines, num_names=each.num_names))
-            for each in found.additions
+            for each in explanation.additions
             if each.lines
         ],
-        steps=_steps(document, found.steps),
+        steps=_steps(document, explanation.steps),
         commands=[
             f"bench graph diff {shlex.quote(before.path)} {shlex.quote(after.path)}"
-            for before, after in itertools.pairwise(found.steps)
+            for before, after in itertools.pairwise(explanation.steps)
             if after.removed is not None and not after.is_same
         ],
-        **_providers(document, found.after),
+        **_providers(document, explanation.after),
     )
     return document.write(text)
 
@@ -129,19 +133,19 @@ def _head(document: _Document, sides: Sequence[tuple[str, Side]]) -> str:
     return document.table(titles, lines)
 
 
-def _by_operator(document: _Document, found: Explanation) -> str:
-    operators = found.operators()
+def _by_operator(document: _Document, explanation: Explanation) -> str:
+    operators = explanation.operators()
     if not operators:
         return ""
-    sides = [side for side in (found.before, found.after) if side is not None and side.nodes is not None]
+    sides = [side for side in (explanation.before, explanation.after) if side is not None and side.nodes is not None]
     totals = [side.profiled_ns or 0.0 for side in sides]
     names = ["before: ", "after: "] if len(sides) == 2 else [""]
     titles = ["operator", *(f"{name}{what}" for name in names for what in ("nodes", "ms", "share"))]
     lines = []
-    for one in operators:
-        figures = [(one.before_nodes, one.before_ns), (one.after_nodes, one.after_ns)][-len(sides) :]
+    for entry in operators:
+        figures = [(entry.before_nodes, entry.before_ns), (entry.after_nodes, entry.after_ns)][-len(sides) :]
         cells = [_figures(nodes, time, total) for (nodes, time), total in zip(figures, totals, strict=True)]
-        lines.append([one.operator, *itertools.chain(*cells)])
+        lines.append([entry.operator, *itertools.chain(*cells)])
     sums = [_figures(len(side.nodes or ()), total, total) for side, total in zip(sides, totals, strict=True)]
     return document.table(titles, lines, [["all", *itertools.chain(*sums)]])
 
@@ -208,27 +212,31 @@ def _time(nodes: Iterable[NodeTime]) -> float:
     return sum(node.time_ns for node in nodes)
 
 
-def _compared(one: Mapping[str, Any]) -> str:
+def _compared(tensor: Mapping[str, Any]) -> str:
     """A tensor with its error and the operator that computes it."""
-    before = [text for text, now in ((one["name_before"], one["name"]), (one["before"], one["after"])) if text != now]
-    makers = f"{one['after']}, before: {' of '.join(reversed(before))}" if before else one["after"]
-    error = "not a number" if one["error"] is None else f"{one['error']:.3g}"
-    return f"{one['name']} ({makers}): error {error}"
+    before = [
+        text
+        for text, now in ((tensor["name_before"], tensor["name"]), (tensor["before"], tensor["after"]))
+        if text != now
+    ]
+    makers = f"{tensor['after']}, before: {' of '.join(reversed(before))}" if before else tensor["after"]
+    error = "not a number" if tensor["error"] is None else f"{tensor['error']:.3g}"
+    return f"{tensor['name']} ({makers}): error {error}"
 
 
-def _content(found: Explanation) -> dict[str, Any]:
+def _content(explanation: Explanation) -> dict[str, Any]:
     return {
-        "after": _side(found.after),
-        "before": _side(found.before) if found.before else None,
-        "ratio": found.measured.ratio if found.measured else None,
+        "after": _side(explanation.after),
+        "before": _side(explanation.before) if explanation.before else None,
+        "ratio": explanation.measured.ratio if explanation.measured else None,
         "num_runs": NUM_RUNS,
-        "operators": found.operators(),
-        "changes": found.changes(),
-        "steps": found.steps,
-        "drift": found.drift,
-        "drift_reason": found.drift_reason,
-        "notes": found.notes,
-        **{each.key: each.content for each in found.additions},
+        "operators": explanation.operators(),
+        "changes": explanation.changes(),
+        "steps": explanation.steps,
+        "drift": explanation.drift,
+        "drift_reason": explanation.drift_reason,
+        "notes": explanation.notes,
+        **{each.key: each.content for each in explanation.additions},
     }
 
 

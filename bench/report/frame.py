@@ -37,10 +37,10 @@ def parquet(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> bytes:
     Raises:
         InputError: pandas or pyarrow is not installed.
     """
-    found = frame(rows, columns)
+    table = frame(rows, columns)
     file = io.BytesIO()
     try:
-        found.to_parquet(file, index=False)
+        table.to_parquet(file, index=False)
     except ImportError as error:
         raise InputError(f"Parquet needs pyarrow; {FIX}") from error
     return file.getvalue()

@@ -128,10 +128,10 @@ def _fewer(columns: Sequence[Column], keys: Sequence[str]) -> Iterator[tuple[tup
         dropped = ("latency interval",)
         yield shown, dropped
     for key in keys:
-        found = [column for column in shown if column.key == key]
-        if found and len(shown) > 1:
+        matches = [column for column in shown if column.key == key]
+        if matches and len(shown) > 1:
             shown = tuple(column for column in shown if column.key != key)
-            dropped = (*dropped, *(column.title for column in found))
+            dropped = (*dropped, *(column.title for column in matches))
             yield shown, dropped
 
 
@@ -159,7 +159,7 @@ def _titles(columns: Sequence[tuple[Column, int]], indent: str) -> list[str]:
     most = max((len(column.heading) for column, _ in columns), default=0)
     lines = [[""] * (most - len(column.heading)) + [*column.heading] for column, _ in columns]
     return [
-        indent + GAP.join(_padded(texts[number], *one) for one, texts in zip(columns, lines, strict=True)).rstrip()
+        indent + GAP.join(_padded(texts[number], *pair) for pair, texts in zip(columns, lines, strict=True)).rstrip()
         for number in range(most)
     ]
 

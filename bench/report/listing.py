@@ -15,9 +15,9 @@ def render(kinds: Mapping[str, Sequence[Listed]]) -> str:
 
 
 def _block(kind: str, plugins: Sequence[Listed]) -> str:
-    width = max((len(one.name) for one in plugins), default=0)
-    states = [_state(one) for one in plugins]
-    lines = [printable(f"  {one.name:{width}}  {state}") for one, state in zip(plugins, states, strict=True)]
+    width = max((len(plugin.name) for plugin in plugins), default=0)
+    states = [_state(plugin) for plugin in plugins]
+    lines = [printable(f"  {plugin.name:{width}}  {state}") for plugin, state in zip(plugins, states, strict=True)]
     return "\n".join([kind, *(lines or ["  none"])]) + "\n"
 
 

@@ -34,7 +34,7 @@ MISSING = ("not a registered", "NOT_IMPLEMENTED", "No Op registered", "NotImplem
 
 def is_measured(rows: Sequence[Row]) -> bool:
     """Whether a cell was timed, or is the same as another that is not among these."""
-    return any(is_timed(row) or (row.same_as and row.same_as not in {one.cell for one in rows}) for row in rows)
+    return any(is_timed(row) or (row.same_as and row.same_as not in {other.cell for other in rows}) for row in rows)
 
 
 def after(
@@ -52,9 +52,9 @@ def after(
     if not is_measured(rows):
         return [_failure(rows, sizes, budget_s=goal.budget_s)]
     lines = _next(rows, results=results, answers=answers, goal=goal)
-    told = [text for row in rows if MODE in (text := row.reason or row.warning or "")]
-    if told:
-        advice = KERAS_ADVICE if any(f"; {KERAS_ADVICE}" in text for text in told) else ADVICE
+    reasons = [text for row in rows if MODE in (text := row.reason or row.warning or "")]
+    if reasons:
+        advice = KERAS_ADVICE if any(f"; {KERAS_ADVICE}" in text for text in reasons) else ADVICE
         return [f"first {advice}, for these rows are of a model in {MODE}", *lines]
     return lines
 
@@ -70,28 +70,28 @@ def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None
     longer = [f"{left}: {_same_command(goal, launches)} goes on"] if left else []
     if len(answers) == 1:
         return _of_one(answers[0], rows[0].task, goal, option, longer)
-    counts = collections.Counter(NONE if one is None else one.choice.outcome for one in answers)
+    counts = collections.Counter(NONE if answer is None else answer.choice.outcome for answer in answers)
     said = ", ".join(f"{counts[name]} {name}" for name in (WINNER, KEEP, NONE) if counts[name])
-    is_led = any(one is not None and one.choice.leading for one in answers)
+    is_led = any(answer is not None and answer.choice.leading for answer in answers)
     command = "bench best" if is_led else "bench show"
     return [f"{said} of {len(answers)} tasks", *(longer if is_led else []), f"next: {command}{option}"]
 
 
-def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: Sequence[str]) -> list[str]:
+def _of_one(answer: Answer | None, task: str, goal: Goal, option: str, longer: Sequence[str]) -> list[str]:
     """The outcome for one task, and the command that goes on from there.
 
     Args:
-        found: what `bench pick` would answer; None where no cell was timed and is right.
+        answer: what `bench pick` would answer; None where no cell was timed and is right.
         task: name of the task.
         goal: the limits of the run.
         option: the option of the folder of results.
         longer: a line on the rows that have no verdict, and on how the run goes on.
     """
     command = f"bench pick {shlex.quote(task)}"
-    if found is None or found.choice.lacking is not None:
-        why = found.choice.lacking if found else f"no cell of {task} was timed and is right"
+    if answer is None or answer.choice.lacking is not None:
+        why = answer.choice.lacking if answer else f"no cell of {task} was timed and is right"
         return [f"none: {why}", f"next: bench show {shlex.quote(task)}{option}"]
-    choice = found.choice
+    choice = answer.choice
     if choice.outcome == NONE:
         assert choice.further is not None, "what has no winner needs launches"
         said, again = outcome.undecided(choice), "the same command with --force, at a quieter hour"
@@ -100,8 +100,8 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: Se
         else:
             again = _same_command(goal, choice.further.launches)
         now = []
-        if found.tolerance is not None:
-            share = f"{100 * found.tolerance:g}"
+        if answer.tolerance is not None:
+            share = f"{100 * answer.tolerance:g}"
             now = [
                 f"{command} --tolerance {share}%{option} takes one that is at most {share} % slower than the fastest"
             ]
@@ -109,25 +109,25 @@ def _of_one(found: Answer | None, task: str, goal: Goal, option: str, longer: Se
     if choice.outcome == WINNER:
         assert choice.shipped is not None
         name = f"{short_name(choice.shipped)}, {writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
-        said = f"winner: {name}, {outcome.regret(found)}"
+        said = f"winner: {name}, {outcome.regret(answer)}"
     else:
-        said = f"keep: ship it as it is ({outcome.shipped(choice)}): {outcome.why_as_it_is(found)}"
+        said = f"keep: ship it as it is ({outcome.shipped(choice)}): {outcome.why_as_it_is(answer)}"
     return [said, *filter(None, [outcome.faster(choice)]), *longer, f"next: {command}{option}"]
 
 
-def of_threads(found: Sequence[Scaling]) -> list[str]:
+def of_threads(scalings: Sequence[Scaling]) -> list[str]:
     """The same after a run that compared cells with themselves at several numbers of threads.
 
     Args:
-        found: cells that were compared, one at least.
+        scalings: cells that were compared, one at least.
     """
-    counts = collections.Counter(scaling.best for scaling in found)
+    counts = collections.Counter(scaling.best for scaling in scalings)
     texts = []
     for best, number in counts.most_common():
         threads = f"{' or '.join(map(str, best))} thread{'s' * (best != (1,))}"
         texts.append(f"{threads} for {number} cell{'s' * (number > 1)}")
     (fewest, *_), _ = counts.most_common(1)[0]
-    requests = {(str(scaling.cell.task), scaling.cell.batch) for scaling in found}
+    requests = {(str(scaling.cell.task), scaling.cell.batch) for scaling in scalings}
     task, batch = next(iter(requests)) if len(requests) == 1 else ("*", 1)
     glob = shlex.quote(f"{task}/*/{RAW}/*/b{batch}t{fewest}".replace("*/*", "*"))
     return [f"best: {', '.join(texts)}", f"next: bench run {glob}"]

@@ -49,11 +49,13 @@ def why_as_it_is(answer: Answer) -> str:
     """Why the model is shipped as it is, and how much could be gained at most where that is known."""
     choice = answer.choice
     limits = [option for option in answer.constraints.limits() if option != METRIC]
-    kept = ["keeps the metric"] if answer.constraints.max_metric_loss is not None else []
-    kept += [f"keeps to {' and '.join(limits)}"] if limits else []
-    kept += ["takes any sizes"] if choice.qualified.of_guessed_sizes else []
-    that = f" that {' and '.join(kept)}" if kept else ""
-    threads = f" at {_threads(choice.group.threads)}" if any(one.qualified.ranked for one in answer.beside) else ""
+    phrases = ["keeps the metric"] if answer.constraints.max_metric_loss is not None else []
+    phrases += [f"keeps to {' and '.join(limits)}"] if limits else []
+    phrases += ["takes any sizes"] if choice.qualified.of_guessed_sizes else []
+    that = f" that {' and '.join(phrases)}" if phrases else ""
+    threads = (
+        f" at {_threads(choice.group.threads)}" if any(standing.qualified.ranked for standing in answer.beside) else ""
+    )
     gain = f"; at most {100 * choice.gain:.2g} % of the time could be gained" if choice.gain < MOST_GAIN else ""
     return f"nothing{that} is shown to be faster{threads}{gain}"
 
@@ -94,7 +96,7 @@ def of_other_threads(answer: Answer) -> Iterator[str]:
             yield f"{threads}: none of {len(other.qualified.ranked)} cells qualifies"
             continue
         cells = f"{threads}: {number} cell{'s qualify, the leading one' if number > 1 else ' qualifies, which'}"
-        faster = [one for one in (own, *answer.beside) if is_faster(one, other)]
+        faster = [standing for standing in (own, *answer.beside) if is_faster(standing, other)]
         if faster:
             yield f"{cells} is shown to be slower than that at {_threads(faster[0].group.threads)}"
         elif is_faster(other, own):

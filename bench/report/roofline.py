@@ -42,10 +42,10 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
     if format == "csv":
         return tables.render(timed, format="csv", columns=COLUMNS)
     if format == "json":
-        found = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
+        by_threads = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
         measured = machines.headline(timed)
         return writing.as_json(
-            {"measured": measured, "peaks": found, "cells": tables.raw(select(timed, columns=COLUMNS))}
+            {"measured": measured, "peaks": by_threads, "cells": tables.raw(select(timed, columns=COLUMNS))}
         )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
     legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND

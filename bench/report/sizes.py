@@ -25,9 +25,9 @@ LEGEND = (
 QUANTITIES = (("latency_p50_ns", "latency p50"), ("model_rss_bytes", "memory"))
 
 
-def render(found: Sequence[Family], *, format: str) -> str:
+def render(families: Sequence[Family], *, format: str) -> str:
     """Tables of each family, as Markdown (`md`) or for a terminal (`table`); empty without families."""
-    return "\n".join(_render(family, format) for family in found)
+    return "\n".join(_render(family, format) for family in families)
 
 
 def _render(family: Family, format: str) -> str:

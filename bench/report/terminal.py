@@ -19,10 +19,10 @@ class Console(rich.console.Console):
     @property
     def file(self) -> IO[str]:
         """The stream below all that stand before it: in a live view, rich's own stands before a `Printable`."""
-        found: Any = super().file
-        while (below := getattr(found, "rich_proxied_file", None)) is not None:
-            found = below
-        stream: IO[str] = found
+        handle: Any = super().file
+        while (below := getattr(handle, "rich_proxied_file", None)) is not None:
+            handle = below
+        stream: IO[str] = handle
         return stream
 
     @file.setter

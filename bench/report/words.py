@@ -65,9 +65,13 @@ def metric_title(name: str) -> str:
     return name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
 
 
-def default_in_words(found: Iterable[Best], source: str) -> str:
+def default_in_words(deployments: Iterable[Best], source: str) -> str:
     """The default of a framework in words, where it is the same runtime for all deployments."""
-    names = {title_of(str(one.defaults[source].runtime)) for one in found if source in one.defaults}
+    names = {
+        title_of(str(deployment.defaults[source].runtime))
+        for deployment in deployments
+        if source in deployment.defaults
+    }
     return names.pop() if len(names) == 1 else f"{source}'s default"
 
 

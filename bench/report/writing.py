@@ -116,8 +116,8 @@ def as_json(content: object) -> str:
 
     Every text reads back as it was: characters that steer a terminal are escapes of JSON's.
     """
-    found = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=dataclasses.asdict)
-    return printable_json(found) + "\n"
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=dataclasses.asdict)
+    return printable_json(text) + "\n"
 
 
 def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
@@ -125,7 +125,7 @@ def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     for line in itertools.chain([titles], lines):
-        writer.writerow([one if one is None or type(one) in STAYS else _csv_text(str(one)) for one in line])
+        writer.writerow([field if field is None or type(field) in STAYS else _csv_text(str(field)) for field in line])
     return file.getvalue()
 
 

@@ -29,12 +29,12 @@ def render(benchmarks: Iterable[Benchmark]) -> str:
     Raises:
         InputError: a cell's path is longer than a name may be; Bencher would take nothing of the text.
     """
-    found = {}
+    by_cell = {}
     for benchmark in benchmarks:
         if len(benchmark.cell.encode()) > MOST_OF_A_NAME:
             raise InputError(f"Bencher takes names of {MOST_OF_A_NAME:,} bytes at most, not {benchmark.cell}")
-        found[benchmark.cell] = {measure(figure): _metric(figure) for figure in benchmark.figures}
-    return as_json(found)
+        by_cell[benchmark.cell] = {measure(figure): _metric(figure) for figure in benchmark.figures}
+    return as_json(by_cell)
 
 
 def measure(figure: Figure) -> str:

@@ -79,10 +79,10 @@ def benchmarks(rows: Iterable[Row], measurements: Measurements) -> list[Benchmar
         rows: rows over each task's own baseline.
         measurements: the records that the rows were made of.
     """
-    found = []
+    entries = []
     for row in filter(is_ranked, rows):
         record, fitted = measurements.records[row.cell], measurements.of(row.cell)
-        found.append(
+        entries.append(
             Benchmark(
                 cell=row.cell,
                 figures=figures_of(row, higher_is_better=record.quality is None or record.quality.higher_is_better),
@@ -93,7 +93,7 @@ def benchmarks(rows: Iterable[Row], measurements: Measurements) -> list[Benchmar
                 versions={name: version for name, version in record.header.versions.items() if version is not None},
             )
         )
-    return found
+    return entries
 
 
 def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
@@ -103,7 +103,7 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
         row: a row.
         higher_is_better: whether a higher metric is better.
     """
-    found = []
+    figures = []
     for key, (name, unit) in EXPORTED.items():
         value = known(getattr(row, key))
         low, high = (known(getattr(row, end)) if end else None for end in ENDS.get(key, (None, None)))
@@ -112,7 +112,7 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
             if key == "metric_loss":
                 unit = row.metric_loss_unit or SHARE
                 name += "" if unit == SHARE else f" {unit}"  # other tools know a measure by its name alone
-            found.append(
+            figures.append(
                 Figure(
                     key=key,
                     name=name,
@@ -123,7 +123,7 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
                     higher_is_better=is_metric and higher_is_better,
                 )
             )
-    return tuple(found)
+    return tuple(figures)
 
 
 def known(value: float | None) -> float | None:

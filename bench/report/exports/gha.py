@@ -29,26 +29,26 @@ def render(benchmarks: Iterable[Benchmark]) -> str:
 
 def _entries(benchmark: Benchmark) -> list[dict[str, object]]:
     compared = [figure for figure in benchmark.figures if not figure.higher_is_better and figure.key != "metric_loss"]
-    told = [figure for figure in benchmark.figures if figure not in compared]
-    return [_entry(benchmark, figure, told if figure.key == "latency_p50_ns" else []) for figure in compared]
+    others = [figure for figure in benchmark.figures if figure not in compared]
+    return [_entry(benchmark, figure, others if figure.key == "latency_p50_ns" else []) for figure in compared]
 
 
-def _entry(benchmark: Benchmark, figure: Figure, told: Iterable[Figure]) -> dict[str, object]:
+def _entry(benchmark: Benchmark, figure: Figure, others: Iterable[Figure]) -> dict[str, object]:
     factor, unit = scale(figure)
-    found: dict[str, object] = {
+    entry: dict[str, object] = {
         "name": f"{benchmark.cell}: {figure.name}",
         "unit": unit,
         "value": rounded(figure.value / factor),
     }
     extra = []
     if figure.low is not None and figure.high is not None:
-        found["range"] = f"± {rounded(max(figure.high - figure.value, figure.value - figure.low) / factor)}"
+        entry["range"] = f"± {rounded(max(figure.high - figure.value, figure.value - figure.low) / factor)}"
         extra.append(f"95 % interval: {rounded(figure.low / factor)} to {rounded(figure.high / factor)} {unit}")
     if figure.key == "ratio" and benchmark.baseline:
         extra.append(f"baseline: {benchmark.baseline}")
-    extra += [f"{other.name}: {_told(other)}" for other in told]
+    extra += [f"{other.name}: {_told(other)}" for other in others]
     extra.append(f"launches: {benchmark.num_launches}")
-    return {**found, "extra": "\n".join(extra)}
+    return {**entry, "extra": "\n".join(extra)}
 
 
 def _told(figure: Figure) -> str:

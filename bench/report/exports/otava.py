@@ -51,8 +51,8 @@ def written(benchmarks: Iterable[Benchmark], folder: Path) -> dict[Path, str]:
     Raises:
         InputError: a file in the folder is no history, or is that of another machine; or a cell has no time.
     """
-    found = {path: _read(path) for path in sorted(folder.rglob("*.csv")) if _cell_of(path, folder) is not None}
-    known = {path: lines for path, lines in found.items() if lines}
+    by_path = {path: _read(path) for path in sorted(folder.rglob("*.csv")) if _cell_of(path, folder) is not None}
+    known = {path: lines for path, lines in by_path.items() if lines}
     changed = {}
     for benchmark in benchmarks:
         path = folder / f"{benchmark.cell}.csv"
@@ -101,7 +101,7 @@ def _line(benchmark: Benchmark) -> Line:
             f"the results of {benchmark.cell} do not tell when it was measured; `bench run` measures again"
         )
     figures = {figure.key: figure for figure in benchmark.figures}
-    found: dict[str, object] = {
+    line: dict[str, object] = {
         TIME: benchmark.time,
         MACHINE: benchmark.machine,
         "versions": "; ".join(f"{name} {version}" for name, version in benchmark.versions.items()),
@@ -109,13 +109,13 @@ def _line(benchmark: Benchmark) -> Line:
         "num_launches": benchmark.num_launches,
     }
     if "metric" in figures:
-        found |= {"metric_name": figures["metric"].unit, DIRECTION: 1 if figures["metric"].higher_is_better else -1}
+        line |= {"metric_name": figures["metric"].unit, DIRECTION: 1 if figures["metric"].higher_is_better else -1}
     for key, figure in figures.items():
         low, high = ENDS.get(key, (None, None))
-        found |= {
+        line |= {
             title: value for title, value in ((key, figure.value), (low, figure.low), (high, figure.high)) if title
         }
-    return found
+    return line
 
 
 def _extended(before: Sequence[Line], line: Line) -> list[Line]:
@@ -153,13 +153,13 @@ def _read(path: Path) -> list[Line]:
 
 def _read_back(text: str) -> str:
     """A text as it reads in a history; what a spreadsheet would compute has an apostrophe."""
-    (found,) = next(csv.reader(io.StringIO(as_csv([text], ()), newline="")))
-    return found
+    (field,) = next(csv.reader(io.StringIO(as_csv([text], ()), newline="")))
+    return field
 
 
 def _moment(line: Line) -> datetime.datetime:
-    found = datetime.datetime.fromisoformat(str(line[TIME]))
-    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+    moment = datetime.datetime.fromisoformat(str(line[TIME]))
+    return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
 
 
 def _is_complete(history: Iterable[Line], key: str) -> bool:

@@ -88,7 +88,7 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
     """
     import matplotlib
 
-    shown = [one for one in answers if one.choice.leading is not None]
+    shown = [answer for answer in answers if answer.choice.leading is not None]
     if not shown:
         return []
     folder.mkdir(parents=True, exist_ok=True)
@@ -114,15 +114,15 @@ def bars_of(answer: Answer) -> list[Bar]:
         if not ranking.is_baseline(row):
             first.setdefault(title_of(row.runtime), row)
     faster = [row for row in first.values() if row in chosen or (row.ratio or 1.0) < 1.0][: MOST_BARS - len(lossy)]
-    found = [Bar(row=row, is_shipped=row is shipped, is_lossy=False) for row in (*faster, *baselines)]
-    found += [Bar(row=row, is_shipped=False, is_lossy=True) for row in lossy]
-    return sorted(found, key=lambda bar: bar.row.latency_p50_ns or math.inf)
+    bars = [Bar(row=row, is_shipped=row is shipped, is_lossy=False) for row in (*faster, *baselines)]
+    bars += [Bar(row=row, is_shipped=False, is_lossy=True) for row in lossy]
+    return sorted(bars, key=lambda bar: bar.row.latency_p50_ns or math.inf)
 
 
 def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figure:
     from matplotlib.figure import Figure
 
-    bars = [bars_of(one) for one in answers]
+    bars = [bars_of(answer) for answer in answers]
     names = canvas.text_width(in_words(bar.row) for own in bars for bar in own) + 0.1
     num_columns = min(most_columns, len(bars))
     width = 2 * canvas.MARGIN + num_columns * (names + BARS + NOTES + BETWEEN) - BETWEEN

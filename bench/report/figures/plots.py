@@ -101,8 +101,8 @@ def _panel_title(group: Group, groups: Sequence[Group]) -> str:
 
 def _with(groups: Iterable[Group], has: Callable[[Row], bool]) -> list[Group]:
     """The groups with only those rows that `has` accepts; a group without such a row is left out."""
-    kept = [dataclasses.replace(group, rows=tuple(filter(has, group.rows))) for group in groups]
-    return [group for group in kept if group.rows]
+    parts = [dataclasses.replace(group, rows=tuple(filter(has, group.rows))) for group in groups]
+    return [group for group in parts if group.rows]
 
 
 def _absent(groups: Iterable[Group], shown: Iterable[Group]) -> str:

@@ -25,21 +25,21 @@ FOOTNOTE = (
 )
 
 
-def draw(found: Sequence[Family], folder: Path) -> list[Path]:
+def draw(families: Sequence[Family], folder: Path) -> list[Path]:
     """Write a figure for each family, as .png and .svg, and return their paths.
 
     Args:
-        found: the families.
+        families: the families.
         folder: folder of the figures, which is made where it is missing.
     """
     import matplotlib
 
-    groups = [group for family in found for group in family.groups.values()]
+    groups = [group for family in families for group in family.groups.values()]
     looks = canvas.looks_of(row.runtime for group in groups for row in group.rows)
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     with matplotlib.rc_context(canvas.STYLE):
-        for family in found:
+        for family in families:
             if lines := _lines(family):
                 figure = _figure(family, lines, looks)
                 paths += [canvas.save(figure, folder / f"{family.name}.{suffix}") for suffix in ("png", "svg")]

@@ -41,10 +41,10 @@ def counts(rows: Sequence[Row]) -> dict[str, int]:
 
 def versions(records: Sequence[Record]) -> dict[str, str]:
     """Every package that made or ran a cell, with all versions that were recorded."""
-    found: dict[str, set[str]] = {}
+    by_package: dict[str, set[str]] = {}
     for record in records:
         info = record.header.artifact.info if record.header.artifact else {}
         for packages in (record.header.versions, info.get("versions") or {}):
             for name, version in packages.items():
-                found.setdefault(str(name), set()).add(str(version))
-    return {name: ", ".join(sorted(found[name])) for name in sorted(found, key=str.lower)}
+                by_package.setdefault(str(name), set()).add(str(version))
+    return {name: ", ".join(sorted(by_package[name])) for name in sorted(by_package, key=str.lower)}

@@ -61,8 +61,8 @@ class Axis:
             if len(values) > MOST_TICKS:
                 values = [value for value in values if f"{value:e}".startswith("1.0")]
         if len(values) < FEWEST_TICKS:
-            found = MaxNLocator(self.most_steps, steps=[1, 2, 5, 10]).tick_values(low, high)
-            values = [float(value) for value in found if low <= value <= high]
+            numbers = MaxNLocator(self.most_steps, steps=[1, 2, 5, 10]).tick_values(low, high)
+            values = [float(value) for value in numbers if low <= value <= high]
         return [(self.at(value * self.factor), f"{value:.6g}") for value in values]
 
 

@@ -89,26 +89,26 @@ def cards(
         option: the option of the folder of results, with a space before it; empty for the usual folder.
         globs: globs that chose the rows; none where they are all.
     """
-    found = {(one.row.task, one.row.batch): one for one in best}
-    without = {(one.choice.group.task, one.choice.group.batch): one for one in lacking}
+    deployments = {(deployment.row.task, deployment.row.batch): deployment for deployment in best}
+    without = {(answer.choice.group.task, answer.choice.group.batch): answer for answer in lacking}
     rows: dict[tuple[str, int], list[Row]] = {}
     for group in groups:
         rows.setdefault((group.task, group.batch), []).extend(group.rows)
     cards = []
     for key, own in rows.items():
         picking = _picking(key, rows, globs)
-        if key in found:
-            cards.append(_card(found[key], own, picking, option))
+        if key in deployments:
+            cards.append(_card(deployments[key], own, picking, option))
         else:
             cards.append(_without(without.get(key), own, picking, option))
     return cards
 
 
-def _card(one: Best, rows: Sequence[Row], picking: str | None, option: str) -> Card:
-    choice, shown = one.answer.choice, {row.cell: row for row in rows}
-    row = shown.get(one.row.cell, one.row)
-    alike = [shown[cell] for cell in (*one.others, *choice.twins) if cell in shown]
-    named = [*dict.fromkeys(in_words(shown[cell]) for cell in one.others if cell in shown)]
+def _card(deployment: Best, rows: Sequence[Row], picking: str | None, option: str) -> Card:
+    choice, shown = deployment.answer.choice, {row.cell: row for row in rows}
+    row = shown.get(deployment.row.cell, deployment.row)
+    alike = [shown[cell] for cell in (*deployment.others, *choice.twins) if cell in shown]
+    named = [*dict.fromkeys(in_words(shown[cell]) for cell in deployment.others if cell in shown)]
     as_fast = outcome.may_be_as_fast(choice)
     if named:
         as_fast += f": {'; '.join(named[:MOST_NAMED])}{'; ...' if len(named) > MOST_NAMED else ''}"
@@ -125,16 +125,16 @@ def _card(one: Best, rows: Sequence[Row], picking: str | None, option: str) -> C
         outcome=choice.outcome,
         advice=advice[choice.outcome],
         row=row,
-        speed=((f"{digits((row.latency_p50_ns or 0.0) / 1e6, 3)} ms", ""), *_speeds(one, row)),
+        speed=((f"{digits((row.latency_p50_ns or 0.0) / 1e6, 3)} ms", ""), *_speeds(deployment, row)),
         metric=metric_in_words(row),
         room=tuple(_room(row)),
-        sure=f"{outcome.regret(one.answer)}{certain}",
+        sure=f"{outcome.regret(deployment.answer)}{certain}",
         as_fast=as_fast,
         others=tuple(alike),
         faster=outcome.faster(choice),
-        commands=tuple(_commands(one.answer, picking, option)),
+        commands=tuple(_commands(deployment.answer, picking, option)),
         warnings=tuple(warnings(rows)),
-        strip=strip(rows, pick=row.cell, lossy=_lossy(one.answer), names=_labels(one, row)),
+        strip=strip(rows, pick=row.cell, lossy=_lossy(deployment.answer), names=_labels(deployment, row)),
     )
 
 
@@ -175,10 +175,10 @@ def _title(row: Row) -> str:
     return row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
 
 
-def _speeds(one: Best, row: Row) -> Iterator[Phrase]:
+def _speeds(deployment: Best, row: Row) -> Iterator[Phrase]:
     """How the latency compares with that of each framework's default: `7.2x`, ` as fast as PyTorch`."""
-    for source, estimate in sorted(one.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
-        default = one.defaults[source]
+    for source, estimate in sorted(deployment.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
+        default = deployment.defaults[source]
         name = title_of(str(default.runtime))
         if default.path == row.cell:
             yield "", f"the default of {name}"
@@ -210,12 +210,15 @@ def _size(size_bytes: int) -> str:
 
 def _lossy(answer: Answer) -> set[str]:
     """Paths of the cells that lose more of the metric than is allowed, at any number of threads."""
-    return {row.cell for one in (answer.choice, *answer.beside) for row in one.qualified.lossy}
+    return {row.cell for standing in (answer.choice, *answer.beside) for row in standing.qualified.lossy}
 
 
-def _labels(one: Best, row: Row) -> Mapping[str, str]:
+def _labels(deployment: Best, row: Row) -> Mapping[str, str]:
     """The names in the strip: of the one to ship, and of each framework's default."""
-    return {**{cell.path: title_of(str(cell.runtime)) for cell in one.defaults.values()}, row.cell: in_words(row)}
+    return {
+        **{cell.path: title_of(str(cell.runtime)) for cell in deployment.defaults.values()},
+        row.cell: in_words(row),
+    }
 
 
 def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]], globs: Sequence[str]) -> str | None:
@@ -223,7 +226,7 @@ def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]]
     task, batch = key
     names = [task]
     if globs:
-        cells = {one: [Cell.from_path(row.cell) for row in own] for one, own in rows.items()}
+        cells = {request: [Cell.from_path(row.cell) for row in own] for request, own in rows.items()}
         names = [glob for glob in globs if any(matches(cell, [in_order(glob)]) for cell in cells[key])]
         others = (cell for (other, _), own in cells.items() if other != task for cell in own)
         if any(matches(cell, [*map(in_order, names)]) for cell in others):
@@ -235,7 +238,7 @@ def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]]
 def _commands(answer: Answer, picking: str | None, option: str) -> Iterator[Phrase]:
     """The command that picks, or those that would decide."""
     if answer.choice.outcome == NONE:
-        asked = answer if picking else dataclasses.replace(answer, tolerance=None)
-        yield from outcome.missing(asked, picking or "", option)
+        open_answer = answer if picking else dataclasses.replace(answer, tolerance=None)
+        yield from outcome.missing(open_answer, picking or "", option)
     elif picking:
         yield "", f"{picking}{option}"

@@ -90,15 +90,15 @@ def text_of(key: str, value: object, unit: str | None = None) -> str:
 def _making(record: Record) -> list[Section]:
     header, artifact = record.header, record.header.artifact
     info = artifact.info if artifact else {}
-    made = {key: getattr(artifact, key, None) for key in ("format", "sha256", "size_bytes", "canonical")}
-    made |= {key: value for key, value in info.items() if key != "versions"}
+    facts = {key: getattr(artifact, key, None) for key in ("format", "sha256", "size_bytes", "canonical")}
+    facts |= {key: value for key, value in info.items() if key != "versions"}
     if header.origin is not UNSET:
-        made = {"model": header.origin, **made}
+        facts = {"model": header.origin, **facts}
     operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
     checked = {key: value for key in CHECKED if (value := getattr(record.quality, key, UNSET)) is not UNSET}
     return [
-        {"title": "How it was made", "lines": _lines({**made, "recorded": header.time})},
+        {"title": "How it was made", "lines": _lines({**facts, "recorded": header.time})},
         {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},
         {"title": "Packages that ran it", "lines": _lines(header.versions)},
         {"title": "How it was checked", "lines": _lines(checked)},

@@ -124,20 +124,20 @@ def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Every
         margin: the largest difference that counts as noise, as a share.
         everywhere: for requests that several machines answered, the deployment for all of them.
     """
-    looks = looks_of(row.runtime for one in machines for row in one.rows)
+    looks = looks_of(row.runtime for shown in machines for row in shown.rows)
     places: list[_Place] = []
-    for one in machines:
+    for machine in machines:
         first = sum(len(place.details) for place in places)
-        places.append(_place(one, f"on-{one.name}-" if len(machines) > 1 else "", looks, first))
+        places.append(_place(machine, f"on-{machine.name}-" if len(machines) > 1 else "", looks, first))
     script = unbroken((FOLDER / "page.js").read_text(encoding="utf-8"))
-    tasks = dict.fromkeys(group.task for one in machines for group in ranking.select(one.rows).groups)
+    tasks = dict.fromkeys(group.task for shown in machines for group in ranking.select(shown.rows).groups)
     html = fill(
         "page/page.html.j2",
         title=f"{', '.join(tasks)} on {_names(machines)}",
         machines=places,
         everywhere=everywhere,
         max_metric_loss=AllowedLoss(),
-        legend=tables.legend_of([row for one in machines for row in one.rows]),
+        legend=tables.legend_of([row for shown in machines for row in shown.rows]),
         margin=margin,
         most_points=MOST_SAMPLES,
         short_name=ranking.short_name,
@@ -146,7 +146,7 @@ def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Every
         style=(FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=embedded([found for place in places for found in place.details]),
+        data=embedded([cell_details for place in places for cell_details in place.details]),
     )
     return unbroken(html)
 
@@ -157,23 +157,23 @@ def _names(machines: Sequence[Shown]) -> str:
     return about.machine([*machines[0].records.values()]) if machines[0].records else machines[0].name
 
 
-def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _Place:
+def _place(shown: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _Place:
     """The part of one machine.
 
     Args:
-        one: its results.
+        shown: its results.
         prefix: what identifiers in the page begin with.
         looks: colours and markers by runtime.
         first: number of the first cell among those of the page.
     """
-    selection = ranking.select(one.rows)
-    launches = {row.cell: assemble.compared(one.records[row.cell], one.records) for row in selection.rows}
+    selection = ranking.select(shown.rows)
+    launches = {row.cell: assemble.compared(shown.records[row.cell], shown.records) for row in selection.rows}
     tasks: dict[str, list[Request]] = {}
-    higher = assemble.higher_is_better(one.records)
+    higher = assemble.higher_is_better(shown.records)
     for group in selection.groups:
-        request = _request(group, selection, higher, launches, one.peaks.get(group.threads))
+        request = _request(group, selection, higher, launches, shown.peaks.get(group.threads))
         tasks.setdefault(group.task, []).append(request)
-    recorded = [one.records[row.cell] for row in selection.rows]
+    recorded = [shown.records[row.cell] for row in selection.rows]
     place = f"{prefix}place"
     body = fill(
         "page/machine.html.j2",
@@ -181,27 +181,27 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         place=place,
         machine=about.machine(recorded),
         counts=about.counts(selection.rows),
-        part=one.part,
-        noise=one.noise,
-        cards=cards(selection.groups, one.best, one.lacking, option=one.option, globs=one.globs),
-        best=one.best,
+        part=shown.part,
+        noise=shown.noise,
+        cards=cards(selection.groups, shown.best, shown.lacking, option=shown.option, globs=shown.globs),
+        best=shown.best,
         regret=outcome.regret,
         may_be_as_fast=outcome.may_be_as_fast,
         other_threads=outcome.of_other_threads,
         metric_bound=outcome.metric_bound,
         metric_change=outcome.metric_change,
-        sources=sources_of(one.best),
+        sources=sources_of(shown.best),
         max_metric_loss=AllowedLoss(),
         tasks=tasks,
-        sections=one.sections,
+        sections=shown.sections,
         shown={row.cell: row for row in selection.rows},
         ids={row.cell: number for number, row in enumerate(selection.rows, first)},
-        facets={facet: sorted({_facet(row, facet) for row in one.rows} - {""}) for facet in FACETS},
+        facets={facet: sorted({_facet(row, facet) for row in shown.rows} - {""}) for facet in FACETS},
         looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks.items()},
         strips=strips.MEANING,
         whiskers=whiskers.MEANING,
         versions=about.versions(recorded),
-        shared_by=machine_effects.table(one.places),
+        shared_by=machine_effects.table(shown.places),
         shared_title=machine_effects.TITLE,
         shared_note=machine_effects.NOTE,
         short_name=ranking.short_name,
@@ -213,8 +213,8 @@ def _place(one: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> _P
         note=_note,
         words=_words,
     )
-    found = [details(row, one.records[row.cell], launches[row.cell]) for row in selection.rows]
-    return _Place(place=place, name=one.name, body=Block(body), details=found)
+    all_details = [details(row, shown.records[row.cell], launches[row.cell]) for row in selection.rows]
+    return _Place(place=place, name=shown.name, body=Block(body), details=all_details)
 
 
 def embedded(value: object) -> str:
@@ -230,7 +230,7 @@ def embedded(value: object) -> str:
 
 def _printable(value: object) -> object:
     if isinstance(value, Mapping):
-        return {printable(str(key)): _printable(held) for key, held in value.items()}
+        return {printable(str(key)): _printable(content) for key, content in value.items()}
     if isinstance(value, (list, tuple)):
         return [*map(_printable, value)]
     return printable(value) if isinstance(value, str) else value

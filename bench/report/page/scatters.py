@@ -74,19 +74,19 @@ def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool
         higher_is_better: whether a higher metric is better.
     """
     rows = [row for row in group.rows if is_timed(row)]
-    found = []
+    scatters = []
     measured = [row for row in rows if row.metric is not None and math.isfinite(row.metric)]
     if len({row.metric for row in measured}) > 1:
         low, high = metric_limits(measured)
         name = metric_title(measured)
         y = Axis(title=name, better=HIGHER if higher_is_better else LOWER, low=low, high=high)
         title = f"Latency and {name.removesuffix(' (dB)')}"
-        found.append(_pareto(title, measured, task, y, "metric", higher=higher_is_better))
+        scatters.append(_pareto(title, measured, task, y, "metric", higher=higher_is_better))
     for name, key in (("file size", "size_bytes"), ("memory", "model_rss_bytes")):
         if known := [row for row in rows if getattr(row, key) is not None]:
             y = axis_of(name, [getattr(row, key) for row in known], unit_of(key, task))
-            found.append(_pareto(f"Latency and {name}", known, task, y, key, higher=False))
-    return found
+            scatters.append(_pareto(f"Latency and {name}", known, task, y, key, higher=False))
+    return scatters
 
 
 def _pareto(title: str, rows: Sequence[Row], task: Sequence[Row], y: Axis, key: str, *, higher: bool) -> Scatter:

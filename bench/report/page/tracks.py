@@ -71,14 +71,14 @@ def lines(group: Group, task: Sequence[Row], launches: Mapping[str, Sequence[Lau
     size = axis_of("file size", sizes, unit_of("size_bytes", task), from_zero=True)
     share = Axis(title="share of the peak (%)", better=HIGHER, low=0.0, high=1.0, factor=0.01, most_steps=NARROW_STEPS)
     shares = [share] if any(row.peak_share is not None for row in rows) else []
-    found = []
+    cells = []
     for row in rows:
         bars = [_latency(row, latency), _memory(row, launches[row.cell], memory), _size(row, size)]
-        found.append(Line(row=row, bars=(*bars, *(_share(row, axis) for axis in shares))))
+        cells.append(Line(row=row, bars=(*bars, *(_share(row, axis) for axis in shares))))
     return Lines(
         axes=(latency, memory, size, *shares),
         baseline=next((latency.at(row.latency_p50_ns or 0.0) for row in rows if is_baseline(row)), None),
-        lines=tuple(found),
+        lines=tuple(cells),
     )
 
 
