@@ -60,12 +60,12 @@ def load_npz(path: Path) -> dict[str, np.ndarray]:
     with _archive(path) as archive:
         members = _members(path, archive)
         _check_unpacked({path: sum(member.file_size for member in members.values())})
-        found = {}
+        arrays = {}
         for name, member in members.items():
             what = f"{path}: its array {name!r}"
             with _explained(what), archive.open(member) as file:
-                found[name] = _read(file, member.file_size, what)
-        return found
+                arrays[name] = _read(file, member.file_size, what)
+        return arrays
 
 
 def load_npy(path: Path) -> np.ndarray:
@@ -127,15 +127,15 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     Raises:
         InputError: a member is no array, or two have one name.
     """
-    found: dict[str, zipfile.ZipInfo] = {}
+    members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
         if name == member.filename:
             raise InputError(f"{path} is no .npz file, {NPZ}: its member {member.filename!r} is no .npy file")
-        if name in found:
+        if name in members:
             raise InputError(f"{path} holds two arrays of the name {name!r}")
-        found[name] = member
-    return found
+        members[name] = member
+    return members
 
 
 @contextlib.contextmanager

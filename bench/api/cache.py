@@ -41,11 +41,11 @@ def digest(value: Any) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's content."""
-    found, buffer = hashlib.sha256(), memoryview(bytearray(1 << 18))
+    sha256, buffer = hashlib.sha256(), memoryview(bytearray(1 << 18))
     with files.opened(path) as file:  # Python 3.10 has no hashlib.file_digest
         while size := file.readinto(buffer):
-            found.update(buffer[:size])
-    return found.hexdigest()
+            sha256.update(buffer[:size])
+    return sha256.hexdigest()
 
 
 def digest_files(paths: Iterable[Path], *, root: Path | None = None) -> str:

@@ -38,8 +38,8 @@ class FidelityTask(Task):
         errors = []
         with np.errstate(over="ignore"):
             for output, expected in _pairs(outputs, targets).values():
-                made, right = disagreeing(output, expected)
-                errors.append(float(np.mean(_differences(made, right) ** 2)) if right.size else 0.0)
+                values, right = disagreeing(output, expected)
+                errors.append(float(np.mean(_differences(values, right) ** 2)) if right.size else 0.0)
         return sum(errors) / len(errors)
 
     def metrics(self, outputs: Arrays, targets: Sequence[Arrays]) -> dict[str, float]:
@@ -99,9 +99,9 @@ def errors(output: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """
     if not (_is_long(output) or _is_long(expected)):
         return widened(output) - expected
-    made, last = _parts(output)
+    values, last = _parts(output)
     right, last_right = _parts(expected)
-    return (made - right) + (last - last_right)
+    return (values - right) + (last - last_right)
 
 
 def _is_long(values: np.ndarray) -> bool:
@@ -150,9 +150,9 @@ def noise_share(output: np.ndarray, expected: np.ndarray) -> float:
         return num_unequal / expected.size
     scale = float(np.abs(expected).max()) or 1.0  # keeps squares from overflowing
     noise = power = 0.0
-    for made, right in pieces(output, expected):
+    for values, right in pieces(output, expected):
         signal = right.astype(np.float64) / scale
-        error = errors(made, right) / scale
+        error = errors(values, right) / scale
         noise += float(np.dot(error, error))
         power += float(np.dot(signal, signal))
     return noise / power if power else math.inf

@@ -31,7 +31,7 @@ def domains(inputs: Iterable[TensorSpec], sizes: Mapping[str, int] = {}) -> dict
     named = {spec.name: of for spec in specs if (of := _named(spec)) is not None}
     others = [spec for spec in specs if spec.name not in named and len(spec.shape) > 1]
     others = others or [spec for spec in specs if spec.name not in named]
-    found = {}
+    ranges = {}
     for spec in specs:
         if spec.name not in named:
             continue
@@ -41,8 +41,8 @@ def domains(inputs: Iterable[TensorSpec], sizes: Mapping[str, int] = {}) -> dict
         dynamic = [sizes[dim] for dim in dims if isinstance(dim, str) and dim in sizes]
         largest = min(dynamic or [dim for dim in dims if isinstance(dim, int)], default=0)
         if largest > 0:
-            found[spec.name] = (1, largest)
-    return found
+            ranges[spec.name] = (1, largest)
+    return ranges
 
 
 def _words(name: str) -> list[str]:
@@ -56,8 +56,8 @@ def _named(spec: TensorSpec) -> str | None:
     if not spec.dtype.startswith(("int", "uint")) or not is_one_each or not OTHERS.isdisjoint(words):
         return None
     for before, word in zip(["", *words], words, strict=False):
-        if (told := LENGTHS.fullmatch(word)) is not None:
-            return told["of"] or told["short"] or before
+        if (match := LENGTHS.fullmatch(word)) is not None:
+            return match["of"] or match["short"] or before
     return None
 
 

@@ -72,13 +72,13 @@ def search_path() -> tuple[Path, ...]:
 def find(kind: str) -> dict[str, Path]:
     """Files of one kind (`exporters`, `variants`, `runtimes`, `models` or `datasets`) by the plugin's name, sorted."""
     pattern = f"*/{ENTRY[kind]}" if kind in ENTRY else "*.py"
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in search_path():
         for path in (folder / kind).glob(pattern):
             name = path.parent.name if kind in ENTRY else path.stem
             if not name.startswith("_"):
-                found.setdefault(name, path)
-    return dict(sorted(found.items()))
+                paths.setdefault(name, path)
+    return dict(sorted(paths.items()))
 
 
 def load_module(path: Path) -> ModuleType:
@@ -137,7 +137,7 @@ def path_of(kind: str, name: str, *, what: str) -> Path:
     Raises:
         InputError: there is no plugin of that name; the message suggests the nearest name.
     """
-    found = find(kind)
-    if name not in found:
+    paths = find(kind)
+    if name not in paths:
         raise InputError(f"no {what} named {name!r}; {suggest(kind, name)}")
-    return found[name]
+    return paths[name]

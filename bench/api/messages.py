@@ -74,10 +74,10 @@ def without_places(text: str) -> str:
     """
     text = text[:MOST_CHARACTERS]
     text = THROWN.sub("", text)
-    while (found := CHECK.search(text)) is not None:
-        text = text[: found.start()] + (found["rest"] if found["rest"].strip() else found["check"])
-    while (found := ENFORCED.search(text)) is not None:
-        text = _joined(text[: found.start()], _after_signature(text[found.end() :]))
+    while (match := CHECK.search(text)) is not None:
+        text = text[: match.start()] + (match["rest"] if match["rest"].strip() else match["check"])
+    while (match := ENFORCED.search(text)) is not None:
+        text = _joined(text[: match.start()], _after_signature(text[match.end() :]))
     return ELSEWHERE.sub("", NEAR.sub("", text))
 
 
@@ -99,8 +99,8 @@ def _after_signature(text: str) -> str:
 
 def _end_between(text: str) -> int:
     """The position behind a part of a signature that stands between brackets or after them; 0 where there is none."""
-    found = BETWEEN.match(text)
-    return found.end() if found else 0
+    match = BETWEEN.match(text)
+    return match.end() if match else 0
 
 
 def _end_of_brackets(text: str) -> int:

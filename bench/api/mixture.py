@@ -62,10 +62,10 @@ def chosen(text: str, parts: Sequence[Part]) -> dict[str, list[str]]:
     total = sum(length for length, _ in runs)
     if total != len(parts):
         raise RefusedError(f"{text} is for {total} parts, and the model has {len(parts)}")
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     letters = (letter for length, letter in runs for _ in range(length))
     for number, (part, letter) in enumerate(zip(parts, letters, strict=True), start=1):
         if letter not in part.letters:
             raise RefusedError(f"part {number}, a {part.operator}, can be {', '.join(part.letters)}, not {letter}")
-        found.setdefault(letter, []).append(part.name)
-    return found
+        names.setdefault(letter, []).append(part.name)
+    return names

@@ -108,7 +108,7 @@ class _Places:
 
     def left_out_of(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self.left_out_of(held) for key, held in value.items()}
+            return {key: self.left_out_of(member) for key, member in value.items()}
         if isinstance(value, (list, tuple)):
             return [*map(self.left_out_of, value)]
         return self._left_out_of_text(value) if isinstance(value, str) else value
@@ -117,7 +117,7 @@ class _Places:
         text = LOGIN.sub(r"\1://", text)
         if "/" in text or "\\" in text:
             for folder, stand_in in self.folders:
-                text = folder.sub(lambda found, new=stand_in: _put(found, new), text)  # type: ignore[misc]
+                text = folder.sub(lambda match, new=stand_in: _put(match, new), text)  # type: ignore[misc]
             text = PACKAGES.sub("site-packages/", text)
             text = STANDARD.sub(r"\1/", text)
             text = USERS.sub(HOME, text)
@@ -127,24 +127,24 @@ class _Places:
             text = name.sub(NAME, text)
         return text
 
-    def _shortened(self, found: re.Match[str]) -> str:
+    def _shortened(self, match: re.Match[str]) -> str:
         """The last part of a path outside of the known folders."""
-        parts = re.split(SEPARATOR, found["path"].rstrip("/\\"))
+        parts = re.split(SEPARATOR, match["path"].rstrip("/\\"))
         is_file = parts[0] not in SYSTEM and len(parts) > 1 and FILE.search(parts[-1])
-        if not (found["begin"] or parts[0] in self.tops or is_file):
-            return found[0]
+        if not (match["begin"] or parts[0] in self.tops or is_file):
+            return match[0]
         return ELSEWHERE if len(parts) == 1 and parts[0] in self.tops else f"{ELSEWHERE}/{parts[-1]}"
 
 
-def _put(found: re.Match[str], stand_in: str) -> str:
+def _put(match: re.Match[str], stand_in: str) -> str:
     """What stands for a folder, with a separator where a path goes on behind it."""
-    goes_on = found[0].endswith(("/", "\\")) and re.match(PART, found.string[found.end() :])
+    goes_on = match[0].endswith(("/", "\\")) and re.match(PART, match.string[match.end() :])
     return stand_in if goes_on else stand_in.rstrip("/") or "."
 
 
 def _folders() -> Iterator[tuple[str, str]]:
     package = Path(__file__).parents[1]
-    found = {
+    stand_ins = {
         str(package): f"{package.name}/",
         sysconfig.get_path("stdlib"): f"python{sysconfig.get_python_version()}/",
         sysconfig.get_path("purelib"): "site-packages/",
@@ -152,20 +152,20 @@ def _folders() -> Iterator[tuple[str, str]]:
         **dict.fromkeys(("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir()), f"{TEMPORARY}/"),
     }
     with contextlib.suppress(RuntimeError):  # no home is known
-        found[str(Path.home())] = f"{HOME}/"
+        stand_ins[str(Path.home())] = f"{HOME}/"
     with contextlib.suppress(OSError):  # the working folder is gone
-        found |= {str(cache.folder()): f"{CACHE}/", str(Path.cwd()): ""}
-    for folder, stand_in in found.items():
+        stand_ins |= {str(cache.folder()): f"{CACHE}/", str(Path.cwd()): ""}
+    for folder, stand_in in stand_ins.items():
         for path in {folder, str(Path(folder).resolve())}:
             if len(Path(path).parts) > 1:  # not the root
                 yield path, stand_in
 
 
 def _names() -> Iterator[re.Pattern[str]]:
-    found = {socket.gethostname(), socket.gethostname().partition(".")[0]} - {"localhost"}
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]} - {"localhost"}
     with contextlib.suppress(OSError, KeyError, ImportError):  # no account is known
-        found.add(getpass.getuser())
-    for name in sorted(found, key=len, reverse=True):
+        names.add(getpass.getuser())
+    for name in sorted(names, key=len, reverse=True):
         if len(name) >= SHORTEST_NAME and name.lower() not in ACCOUNTS:
             before, after = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
             if len(name) <= SHORT_NAME:

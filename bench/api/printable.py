@@ -34,7 +34,7 @@ def printable(text: str, keep: str = "") -> str:
         plain = plain.replace(char, "")
     if plain.isascii() and plain.isprintable():  # as most are, and that is quick to see
         return text
-    return _OTHER.sub(lambda found: found[0] if found[0] in keep or _is_seen(found[0]) else _escape(found[0]), text)
+    return _OTHER.sub(lambda match: match[0] if match[0] in keep or _is_seen(match[0]) else _escape(match[0]), text)
 
 
 def printable_json(text: str) -> str:
@@ -44,8 +44,8 @@ def printable_json(text: str) -> str:
         text: JSON; outside of its strings it has spaces and line ends alone, which stay.
     """
 
-    def escaped(found: re.Match[str]) -> str:
-        char = found[0]
+    def escaped(match: re.Match[str]) -> str:
+        char = match[0]
         if char in _JSON_LAYOUT or _is_seen(char):
             return char
         units = char.encode("utf-16-be", "surrogatepass")

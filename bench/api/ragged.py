@@ -31,10 +31,10 @@ def stacked(samples: Iterable[np.ndarray]) -> np.ndarray:
     each = [np.asarray(sample) for sample in samples]
     if len({sample.shape for sample in each}) == 1:
         return np.stack(each)
-    found = np.empty(len(each), object)
+    stack = np.empty(len(each), object)
     for row, sample in enumerate(each):  # an assignment of all at once would look for a common shape
-        found[row] = sample
-    return found
+        stack[row] = sample
+    return stack
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -84,49 +84,49 @@ def num_bytes(array: np.ndarray) -> int:
     return sum(sample.nbytes for sample in array) if is_ragged(array) else array.nbytes
 
 
-def equal(one: np.ndarray, other: np.ndarray) -> bool:
+def equal(output: np.ndarray, other: np.ndarray) -> bool:
     """Whether two outputs are the same in every shape and value; a NaN is the same as a NaN."""
     import numpy as np
 
-    if is_ragged(one) or is_ragged(other):
-        return len(one) == len(other) and all(
-            equal(np.asarray(first), np.asarray(second)) for first, second in zip(one, other, strict=True)
+    if is_ragged(output) or is_ragged(other):
+        return len(output) == len(other) and all(
+            equal(np.asarray(first), np.asarray(second)) for first, second in zip(output, other, strict=True)
         )
-    if np.array_equal(one, other):  # quicker, and right for texts
+    if np.array_equal(output, other):  # quicker, and right for texts
         return True
-    return one.dtype.kind == other.dtype.kind == "f" and np.array_equal(one, other, equal_nan=True)
+    return output.dtype.kind == other.dtype.kind == "f" and np.array_equal(output, other, equal_nan=True)
 
 
 def packed(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs as plain arrays, which a file can hold."""
     import numpy as np
 
-    found: dict[str, np.ndarray] = {}
+    plain_arrays: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if not is_ragged(array):
-            found[name] = array
+            plain_arrays[name] = array
             continue
         rank = max(sample.ndim for sample in array)
         shapes = [(*sample.shape, *[-1] * (rank - sample.ndim)) for sample in array]
-        found |= {name: flat(array), SHAPES + name: np.array(shapes, np.int64).reshape(len(array), rank)}
-    return found
+        plain_arrays |= {name: flat(array), SHAPES + name: np.array(shapes, np.int64).reshape(len(array), rank)}
+    return plain_arrays
 
 
 def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The outputs that `packed` made plain arrays of."""
     import numpy as np
 
-    found: dict[str, np.ndarray] = {}
+    outputs: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if name.startswith(SHAPES):
             continue
         if (shapes := arrays.get(SHAPES + name)) is None:
-            found[name] = array
+            outputs[name] = array
             continue
         sizes = [tuple(int(size) for size in shape if size >= 0) for shape in shapes]
         ends = np.cumsum([math.prod(shape) for shape in sizes])
         samples = np.empty(len(sizes), object)
         for row, (shape, values) in enumerate(zip(sizes, np.split(array, ends[:-1]), strict=True)):
             samples[row] = values.reshape(shape)
-        found[name] = samples
-    return found
+        outputs[name] = samples
+    return outputs

@@ -23,15 +23,15 @@ Result = dict[str, Any]
 Sizes = Mapping[str, Sequence[int]]
 
 
-def _loaded(given: Mapping[str, Any]) -> dict[str, Any]:
+def _loaded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `profile`, with the arrays of the file that `inputs` names."""
-    return {**given, "inputs": load_arrays(Path(given["inputs"])) if given["inputs"] else None}
+    return {**arguments, "inputs": load_arrays(Path(arguments["inputs"])) if arguments["inputs"] else None}
 
 
-def _profiled(path: str, given: Mapping[str, Any]) -> Profile:
+def _profiled(path: str, arguments: Mapping[str, Any]) -> Profile:
     from bench.graphs.costs.profile import profile  # by the child alone: every `bench` command imports this module
 
-    return profile(path, **_loaded(given))
+    return profile(path, **_loaded(arguments))
 
 
 def profile(*, path: str, **given: Any) -> Result:
@@ -88,8 +88,8 @@ def picture(*, path: str, **given: Any) -> Result:
     """`svg`: the graph as SVG; `notes`: the notes of its profile."""
     from bench.graphs.picture.svg import draw
 
-    found = _profiled(path, given)
-    return {"svg": draw(lazy.read(Path(path)), found), "notes": found.notes}
+    model_profile = _profiled(path, given)
+    return {"svg": draw(lazy.read(Path(path)), model_profile), "notes": model_profile.notes}
 
 
 def extract(*, path: str, target: str, inputs: Sequence[str], outputs: Sequence[str]) -> Result:
@@ -107,9 +107,9 @@ def split(*, path: str, folder: str, num_parts: int, **given: Any) -> Result:
     """
     from bench.graphs.edits.split import split as in_parts
 
-    found = _profiled(path, given)
-    parts = in_parts(lazy.read(Path(path)), found, Path(folder), num_parts)
-    return {**dataclasses.asdict(parts), "notes": found.notes}
+    model_profile = _profiled(path, given)
+    parts = in_parts(lazy.read(Path(path)), model_profile, Path(folder), num_parts)
+    return {**dataclasses.asdict(parts), "notes": model_profile.notes}
 
 
 def fold(*, path: str, target: str, shapes: Sizes, dims: Mapping[str, int], free: Sequence[str]) -> Result:

@@ -95,7 +95,7 @@ def _times(runs: int | None, body: Body) -> int | None:
 def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution], runs: int | None) -> NodeCost:
     node = step.node
     work, known = _work(step, executions, runs)
-    made = [with_shapes(node, execution).outputs for execution in executions] if executions else (node.outputs,)
+    output_lists = [with_shapes(node, execution).outputs for execution in executions] if executions else (node.outputs,)
     weights = {id(value): value for value in node.inputs if value is not None and value.is_weight}
     return _node_cost(
         name=node.name,
@@ -103,12 +103,12 @@ def _cost(step: Step, params: Mapping[int, int], executions: Sequence[Execution]
         domain=node.domain,
         inputs=node.reads,
         outputs=node.makes,
-        output_shapes=tuple([None if value is None else value.numbers for value in made[-1]]),
+        output_shapes=tuple([None if value is None else value.numbers for value in output_lists[-1]]),
         macs=work.macs,
         other_ops=work.other_ops,
         params=sum([params.get(key, 0) for key in weights]) if weights else 0,
         weight_bytes=sum([value.bytes for value in weights.values()]) if weights else 0,
-        activation_bytes=max([_activation_bytes(node, outputs) for outputs in made]),
+        activation_bytes=max([_activation_bytes(node, outputs) for outputs in output_lists]),
         runs=runs,
         known=known,
         path=node.path,
@@ -126,8 +126,10 @@ def _node_cost(**fields: Any) -> NodeCost:
     return cost
 
 
-def _activation_bytes(node: Node, made: Sequence[Value | None]) -> int:
-    named = [value for name, value in zip(node.makes, made, strict=False) if name]  # rules infer outputs left out, too
+def _activation_bytes(node: Node, outputs: Sequence[Value | None]) -> int:
+    named = [
+        value for name, value in zip(node.makes, outputs, strict=False) if name
+    ]  # rules infer outputs left out, too
     return sum(
         [value.bytes for value in named if value is not None and not value.is_weight]
     )  # a Constant makes weights

@@ -81,9 +81,9 @@ def ask_runner(
         BenchError: the child failed; the message says why.
     """
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(folder, "inputs.npz")
+        inputs_path = Path(folder, "inputs.npz")
         if inputs:
-            save_arrays(given, inputs)
+            save_arrays(inputs_path, inputs)
         try:
             return ask_once(
                 function,
@@ -91,7 +91,7 @@ def ask_runner(
                 memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
                 path=str(path.absolute()),
                 shapes={name: list(shape) for name, shape in shapes.items()},
-                inputs=str(given) if inputs else None,
+                inputs=str(inputs_path) if inputs else None,
             )
         except ChildError as error:
             raise BenchError(error.reason) from error
@@ -121,7 +121,10 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
             raise BenchError(f"node {name!r} ran with more than {MAX_EXECUTIONS} different shapes")
     return {
         "nodes": {
-            name: [{"inputs": one, "outputs": two, "count": count} for (one, two), count in counts.items()]
+            name: [
+                {"inputs": input_shapes, "outputs": two, "count": count}
+                for (input_shapes, two), count in counts.items()
+            ]
             for name, counts in seen.items()
         }
     }
@@ -143,21 +146,21 @@ def made_feeds(
     Raises:
         InputError: an input has no shape, so it cannot be made up.
     """
-    given = load_arrays(Path(inputs)) if inputs is not None else {}
+    arrays = load_arrays(Path(inputs)) if inputs is not None else {}
     generator = np.random.default_rng(SEED)
     stored = Stored(model=model, path=None)
-    made = {
+    specs = {
         value.name: TensorSpec(name=value.name, dtype=_dtype(value), shape=tuple(shapes[value.name]))
         for value in fed_inputs(model.graph)
         if value.name in shapes
     }
-    limits: Mapping[str, Any] = {**lengths.domains(made.values()), **domains(stored), **words(stored)}
+    limits: Mapping[str, Any] = {**lengths.domains(specs.values()), **domains(stored), **words(stored)}
     feeds = {}
     for value in fed_inputs(model.graph):
-        if value.name in given:
-            feeds[value.name] = given[value.name]
-        elif value.name in made:
-            dtype, shape = made[value.name].dtype, tuple(shapes[value.name])
+        if value.name in arrays:
+            feeds[value.name] = arrays[value.name]
+        elif value.name in specs:
+            dtype, shape = specs[value.name].dtype, tuple(shapes[value.name])
             feeds[value.name] = generate(generator, dtype, shape, limits.get(value.name))
         else:
             raise InputError(f"an input like {value.name!r} cannot be made up")

@@ -17,18 +17,18 @@ def common_tensors(before: Stored, after: Stored) -> dict[str, str]:
     name may now belong to another tensor than before: then only the names of outputs count.
     """
     matching = Matching(before, after)
-    one, other = (side.wiring for side in matching.sides)
+    wiring, other = (side.wiring for side in matching.sides)
     pairs = [
         (old, new)
-        for index, found in matching.pairs
-        for old, new in zip(one.nodes[index].output, other.nodes[found].output, strict=False)
+        for index, partner in matching.pairs
+        for old, new in zip(wiring.nodes[index].output, other.nodes[partner].output, strict=False)
         if old and new
     ]
     are_kept = sum(old == new for old, new in pairs) > KEPT_SHARE * len(pairs)
     named_alike = {
         name: name
         for name in other.made_by
-        if name in one.made_by and (are_kept or (name in one.outputs and name in other.outputs))
+        if name in wiring.made_by and (are_kept or (name in wiring.outputs and name in other.outputs))
     }
     taken = set(named_alike)
     return named_alike | {new: old for old, new in pairs if old not in taken and new not in taken}

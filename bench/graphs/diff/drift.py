@@ -142,7 +142,7 @@ class _Search:
             raise ArtifactError(f"the output {unlike[0]!r} has another shape")
         worst = max(outputs, key=lambda name: self.errors[name] or 0)
         order = self._common(worst)
-        found = Drift(
+        drift = Drift(
             tolerance=self.tolerance,
             output=self._compared(worst),
             num_common=len(order),
@@ -150,12 +150,12 @@ class _Search:
             optimized=self._optimized(outputs),
         )
         if not self.drifts(worst):
-            return found
+            return drift
         first, made_of = self._checked(order, self._bisect(order))
         earlier = reversed(order[: order.index(first)])
         previous = next((name for name in earlier if self.error(name) is not None), None)
         return dataclasses.replace(
-            found,
+            drift,
             first=self._compared(first),
             previous=None if previous is None else self._compared(previous),
             made_of=tuple(map(self._compared, made_of)),
@@ -192,8 +192,8 @@ class _Search:
     def _common(self, output: str) -> list[str]:
         """Tensors of both models that lead to an output in the second one, in its order; the output is the last."""
         nodes, _ = self.after.wiring.leading_to([output])
-        made = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
-        return [name for name in made if name in self.names and name != output] + [output]
+        tensors = [name for index in sorted(nodes) for name in self.after.wiring.nodes[index].output if name]
+        return [name for name in tensors if name in self.names and name != output] + [output]
 
     def _bisect(self, order: list[str]) -> int:
         """The index of a tensor that drifts, after one that does not or at the beginning.

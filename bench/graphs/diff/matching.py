@@ -134,9 +134,9 @@ def _write_out_defaults(node: onnx.NodeProto, model: onnx.ModelProto) -> None:
         schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain or "ai.onnx", 1), node.domain)
     except onnx.defs.SchemaError:
         return
-    given = {attribute.name for attribute in node.attribute}
+    names = {attribute.name for attribute in node.attribute}
     for name, declared in schema.attributes.items():
-        if name not in given and declared.default_value.name:
+        if name not in names and declared.default_value.name:
             node.attribute.append(declared.default_value)
 
 
@@ -181,7 +181,7 @@ class Matching:
 
     def _match(
         self,
-        one: Iterable[tuple[int, Hashable]],
+        indices: Iterable[tuple[int, Hashable]],
         other: Iterable[tuple[int, Hashable]],
         *,
         most: int | None,
@@ -190,7 +190,7 @@ class Matching:
         """Match nodes with equal keys that are left: first those that share a name, then the others in their order.
 
         Args:
-            one: indices of nodes of the first model, each with a key.
+            indices: of nodes of the first model, each with a key.
             other: the same for the second model.
             most: skip a key that more nodes than this have; None for no limit.
             only_if_even: skip a key that more of the nodes have in one model than in the other.
@@ -199,17 +199,17 @@ class Matching:
             The new pairs of nodes, by index.
         """
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
-        for which, nodes in enumerate((one, other)):
+        for which, nodes in enumerate((indices, other)):
             for index, key in nodes:
                 if index not in self.partner[which]:
                     groups.setdefault(key, ([], []))[which].append(index)
         new = []
         for left, right in groups.values():
             if (not only_if_even or len(left) == len(right)) and (most is None or len(left) <= most):
-                for index, found in self._in_order(left, right):
-                    if index not in self.partner[0] and found not in self.partner[1]:  # a node may have several keys
-                        self.partner[0][index], self.partner[1][found] = found, index
-                        new.append((index, found))
+                for index, partner in self._in_order(left, right):
+                    if index not in self.partner[0] and partner not in self.partner[1]:  # a node may have several keys
+                        self.partner[0][index], self.partner[1][partner] = partner, index
+                        new.append((index, partner))
         return new
 
     def _in_order(self, left: Sequence[int], right: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -95,7 +95,7 @@ def diff_models(before: Stored, after: Stored) -> GraphDiff:
     assert after.path is not None
     equal = canonical_digest(before.path) == canonical_digest(after.path)
     matching = Matching(before, after)
-    one, other = matching.sides
+    model, other = matching.sides
     weight_pairs = _weight_pairs(matching)
     changed = [change for pair in matching.pairs if (change := _node_change(matching, weight_pairs, *pair)) is not None]
     contents = [set(side.contents.values()) for side in matching.sides]
@@ -107,12 +107,12 @@ def diff_models(before: Stored, after: Stored) -> GraphDiff:
     return GraphDiff(
         equal=equal,
         num_same=len(matching.pairs) - len(changed),
-        removed=_unmatched(one, matching.partner[0]),
+        removed=_unmatched(model, matching.partner[0]),
         added=_unmatched(other, matching.partner[1]),
         changed=tuple(changed),
-        interface=tuple(_interface(one, other)),
-        num_same_weights=sum(content in contents[1] for content in one.contents.values()),
-        changed_weights=tuple(_weight_change(one, other, *pair) for pair in weight_pairs),
+        interface=tuple(_interface(model, other)),
+        num_same_weights=sum(content in contents[1] for content in model.contents.values()),
+        changed_weights=tuple(_weight_change(model, other, *pair) for pair in weight_pairs),
         removed_weights=removed,
         added_weights=added,
     )
@@ -120,40 +120,40 @@ def diff_models(before: Stored, after: Stored) -> GraphDiff:
 
 def _weight_pairs(matching: Matching) -> dict[tuple[str, str], None]:
     """Names of weights at the same place of matched nodes whose types or elements differ, in order."""
-    one, other = matching.sides
+    model, other = matching.sides
     return {
         (before, after): None
-        for index, found in matching.pairs
-        for before, after in zip(one.wiring.reads[index], other.wiring.reads[found], strict=False)
-        if before in one.contents and after in other.contents and one.contents[before] != other.contents[after]
+        for index, partner in matching.pairs
+        for before, after in zip(model.wiring.reads[index], other.wiring.reads[partner], strict=False)
+        if before in model.contents and after in other.contents and model.contents[before] != other.contents[after]
     }
 
 
 def _node_change(
-    matching: Matching, weight_pairs: Collection[tuple[str, str]], index: int, found: int
+    matching: Matching, weight_pairs: Collection[tuple[str, str]], index: int, partner: int
 ) -> NodeChange | None:
     """The differences between two nodes that have been matched; None if there are none.
 
     Args:
         weight_pairs: as `_weight_pairs` returns them.
         index: of the node in the first model.
-        found: index of its partner in the second model.
+        partner: index of its partner in the second model.
     """
-    one, other = matching.sides
-    nodes = one.wiring.nodes[index], other.wiring.nodes[found]
+    model, other = matching.sides
+    nodes = model.wiring.nodes[index], other.wiring.nodes[partner]
     attributes = [{attribute.name: attribute_text(attribute) for attribute in node.attribute} for node in nodes]
     own = list(_changes("", *attributes, missing="not set"))
     if len(nodes[0].output) != len(nodes[1].output):
         own.append(f"outputs: {len(nodes[0].output)} -> {len(nodes[1].output)}")
-    elif one.local[index] != other.local[found] and not own:
+    elif model.local[index] != other.local[partner] and not own:
         own.append("a subgraph differs")
     rewired = []
-    reads = itertools.zip_longest(one.wiring.reads[index], other.wiring.reads[found], fillvalue="")
+    reads = itertools.zip_longest(model.wiring.reads[index], other.wiring.reads[partner], fillvalue="")
     for position, (before, after) in enumerate(reads):
         if (before, after) in weight_pairs:
-            own.append(f"weight {position}: {_weight(one, before)} -> {_weight(other, after)}")
+            own.append(f"weight {position}: {_weight(model, before)} -> {_weight(other, after)}")
         elif not _is_same_source(matching, before, after):
-            rewired.append(f"input {position}: {_source(one, before)} -> {_source(other, after)}")
+            rewired.append(f"input {position}: {_source(model, before)} -> {_source(other, after)}")
     if not own and not rewired:
         return None
     return NodeChange(before=_ref(nodes[0]), after=_ref(nodes[1]), changes=(*own, *rewired), rewired_only=not own)
@@ -161,20 +161,20 @@ def _node_change(
 
 def _is_same_source(matching: Matching, before: str, after: str) -> bool:
     """Whether two values are the same computation, or the same output of two nodes that have been matched."""
-    one, other = matching.sides
-    if one.values.get(before) == other.values.get(after):
+    model, other = matching.sides
+    if model.values.get(before) == other.values.get(after):
         return True
-    maker, position = one.wiring.made_by.get(before, (None, 0))
+    maker, position = model.wiring.made_by.get(before, (None, 0))
     return maker in matching.partner[0] and (matching.partner[0][maker], position) == other.wiring.made_by.get(after)
 
 
-def _weight_change(one: Side, other: Side, before: str, after: str) -> WeightChange:
-    types = one.kinds[before].decode(), other.kinds[after].decode()
-    tensors = one.wiring.weights[before], other.wiring.weights[after]
+def _weight_change(model: Side, other: Side, before: str, after: str) -> WeightChange:
+    types = model.kinds[before].decode(), other.kinds[after].decode()
+    tensors = model.wiring.weights[before], other.wiring.weights[after]
     difference = largest = None
     is_dense = all(tensor.DESCRIPTOR.name == "TensorProto" for tensor in tensors)
     if types[0] == types[1] and is_dense and re.match(r"u?int|b?float|bool", types[0]):
-        stored = one.wiring.stored, other.wiring.stored
+        stored = model.wiring.stored, other.wiring.stored
         old, new = (own.array(tensor) for own, tensor in zip(stored, tensors, strict=True))
         if np.isfinite(widened(old)).all() and np.isfinite(widened(new)).all():
             difference = float(np.abs(errors(new, old)).max(initial=0))
@@ -229,16 +229,17 @@ def _changes(kind: str, before: Mapping[str, object], after: Mapping[str, object
             yield f"{kind}{name}: {before.get(name, missing)} -> {after.get(name, missing)}"
 
 
-def _interface(one: Side, other: Side) -> Iterator[str]:
+def _interface(model: Side, other: Side) -> Iterator[str]:
     """Inputs, outputs and opsets that differ."""
     for kind in ("inputs", "outputs"):
         before, after = (
-            {name: value_type(value) for name, value in getattr(side.wiring, kind).items()} for side in (one, other)
+            {name: value_type(value) for name, value in getattr(side.wiring, kind).items()} for side in (model, other)
         )
         yield from _changes(f"{kind[:-1]} ", before, after, missing="none")
         if before.keys() == after.keys() and list(before) != list(after):
             yield f"{kind}: {', '.join(before)} -> {', '.join(after)}"
     versions = [
-        {entry.domain or "ai.onnx": entry.version for entry in side.wiring.model.opset_import} for side in (one, other)
+        {entry.domain or "ai.onnx": entry.version for entry in side.wiring.model.opset_import}
+        for side in (model, other)
     ]
     yield from _changes("opset ", *versions, missing="none")

@@ -40,8 +40,8 @@ def check_same_on(before: onnx.ModelProto, after: onnx.ModelProto, task: Task, f
         ArtifactError: as `check_same_outputs`.
     """
     names = [spec.name for spec in task.outputs]
-    expected, found = (outputs_of(model, feeds, names) for model in (before, after))
-    for spec, old, new in zip(task.outputs, expected, found, strict=True):
+    expected, outputs = (outputs_of(model, feeds, names) for model in (before, after))
+    for spec, old, new in zip(task.outputs, expected, outputs, strict=True):
         if old.shape != new.shape:
             raise ArtifactError(f"output {spec.name} has the shape {new.shape}; before it was {old.shape}")
         if spec.dtype == STRING:
@@ -49,8 +49,8 @@ def check_same_on(before: onnx.ModelProto, after: onnx.ModelProto, task: Task, f
                 what = f"output {spec.name} of {name} has other strings"
                 raise ArtifactError(f"the rewritten model is another one: {what}")
             continue
-        made, right = disagreeing(new, old)  # equal infinities and NaNs are right
-        difference = float(np.abs(right.astype(np.float64) - made).max(initial=0))
+        values, right = disagreeing(new, old)  # equal infinities and NaNs are right
+        difference = float(np.abs(right.astype(np.float64) - values).max(initial=0))
         scale = float(np.abs(right.astype(np.float64)).max(initial=0))
         if not (difference <= task.close * scale and math.isfinite(difference)):
             raise ArtifactError(

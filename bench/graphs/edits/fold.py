@@ -57,14 +57,14 @@ def compute_graph(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     copy = normalized.settle(copy)
-    stored, kept = Stored(model=copy, path=path), set(free)
+    stored, free_dims = Stored(model=copy, path=path), set(free)
     bound, chosen = tensors.bind_inputs(copy, shapes=shapes, dims=dims)
-    _check_free(copy, kept)
+    _check_free(copy, free_dims)
     notes: list[str] = []
-    if chosen.guessed.keys() - kept:
+    if chosen.guessed.keys() - free_dims:
         fitted = fitting.infer(stored, bound, chosen)
-        bound, chosen, notes = dict(fitted.inputs), fitted.chosen, fitted.notes(without=kept)
-    inferred = inference.infer(stored, _with_free(copy, bound, chosen, kept))
+        bound, chosen, notes = dict(fitted.inputs), fitted.chosen, fitted.notes(without=free_dims)
+    inferred = inference.infer(stored, _with_free(copy, bound, chosen, free_dims))
     fold_known(inferred)
     for value in (*copy.graph.input, *copy.graph.output):
         shape, stated = inferred.values[value.name].shape, value.type.tensor_type
@@ -109,21 +109,25 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
     left, folded = [], set()
     for step in steps:
         node = step.node
-        made = [name for name in node.makes if name]
-        if node.op_type not in KEPT and made and all(_is_known(values[name]) and name not in outputs for name in made):
-            folded.update(made)
+        own_outputs = [name for name in node.makes if name]
+        if (
+            node.op_type not in KEPT
+            and own_outputs
+            and all(_is_known(values[name]) and name not in outputs for name in own_outputs)
+        ):
+            folded.update(own_outputs)
             continue
         for body in step.bodies:
             if body.steps or body.values:  # inference went through it
                 _fold(node.attributes[body.path.rpartition(".")[2]].g, body.steps, body.values, names)
         _tell_shape(graph, node, names)
         left.append(node.proto)
-    read, kept = outputs, []
+    read, nodes = outputs, []
     for proto in reversed(left):
         if not read.isdisjoint(proto.output):
             read |= node_reads(proto).keys()
-            kept.append(proto)
-    replace_all(graph.node, reversed(kept))
+            nodes.append(proto)
+    replace_all(graph.node, reversed(nodes))
     replace_all(graph.initializer, [tensor for tensor in graph.initializer if tensor.name in read])
     graph.initializer.extend(_tensor(name, values[name]) for name in sorted(folded & read))
 
@@ -142,12 +146,12 @@ def _tell_shape(graph: onnx.GraphProto, node: Node, names: Iterator[str]) -> Non
         return
     try:
         wanted = node.items(1)
-        told = _reshape_to(node.out()) if node.op_type == "Reshape" else _expand_to(wanted, node.shape())
+        shape = _reshape_to(node.out()) if node.op_type == "Reshape" else _expand_to(wanted, node.shape())
     except UnknownError:
         return
-    if _is_open(wanted) and not _is_open(told):
+    if _is_open(wanted) and not _is_open(shape):
         node.proto.input[1] = next(names)
-        graph.initializer.append(onnx.numpy_helper.from_array(np.array(told, np.int64), node.proto.input[1]))
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(shape, np.int64), node.proto.input[1]))
         replace_all(node.proto.attribute, [own for own in node.proto.attribute if own.name != "allowzero"])
 
 

@@ -114,9 +114,9 @@ def save(model: onnx.ModelProto, source: Stored, target: Path) -> None:
     source.embed(model)
     _check(model)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder, target.name)
-        onnx.save(model, made)
-        made.replace(target)
+        file = Path(folder, target.name)
+        onnx.save(model, file)
+        file.replace(target)
 
 
 def _save_with_data(model: onnx.ModelProto, source: Stored, target: Path) -> None:
@@ -131,12 +131,12 @@ def _save_with_data(model: onnx.ModelProto, source: Stored, target: Path) -> Non
     if data.exists() and data.resolve() in source.data_files():
         raise InputError(f"{data} holds weights of the model that it is made of; name another file")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder, target.name)
-        made_data = _write_data(model, source, made)
-        onnx.save(model, made)
-        _check(made)
+        file = Path(folder, target.name)
+        made_data = _write_data(model, source, file)
+        onnx.save(model, file)
+        _check(file)
         made_data.replace(data)
-        made.replace(target)
+        file.replace(target)
 
 
 def _check(model: onnx.ModelProto | Path) -> None:

@@ -41,7 +41,7 @@ def _read_stored(model: onnx.ModelProto) -> None:
     graph = model.graph
     stored, outputs = set(_stored(graph)), {value.name for value in graph.output}
     origin: dict[str, str] = {}
-    kept = []
+    nodes = []
     for node in graph.node:
         source = origin.get(node.input[0], node.input[0]) if node.op_type == "Identity" else ""
         if node.op_type == "Constant" and node.attribute[0].HasField("t"):
@@ -51,8 +51,8 @@ def _read_stored(model: onnx.ModelProto) -> None:
         elif source in stored and node.output[0] not in outputs:
             origin[node.output[0]] = source
         else:
-            kept.append(node)
-    replace_all(graph.node, kept)
+            nodes.append(node)
+    replace_all(graph.node, nodes)
     _read_instead(model, origin)
 
 
@@ -61,9 +61,9 @@ def _lay_out(model: onnx.ModelProto) -> None:
     graph = model.graph
     stored, outputs = _stored(graph), {value.name for value in graph.output}
     needed = {name for node in all_nodes(model) if node.op_type not in MOVES for name in node.input}
-    made: dict[tuple[str, ...], str] = {}
+    recipes: dict[tuple[str, ...], str] = {}
     same_as: dict[str, str] = {}
-    kept = []
+    nodes = []
     for node in graph.node:
         node.input[:] = [same_as.get(name, name) for name in node.input]
         sources = [stored.get(name) for name in node.input if name]
@@ -72,15 +72,15 @@ def _lay_out(model: onnx.ModelProto) -> None:
             or node.output[0] in outputs
             or any(source is None or (source.data_type == source.FLOAT and source.name in needed) for source in sources)
         ):
-            kept.append(node)
+            nodes.append(node)
             continue
         recipe = (node.op_type, *node.input, *sorted(str(attribute) for attribute in node.attribute))
         name = node.output[0]
-        same_as[name] = made.setdefault(recipe, name)
+        same_as[name] = recipes.setdefault(recipe, name)
         if same_as[name] == name:
             stored[name] = onnx.numpy_helper.from_array(_evaluate(node, stored, model), name)
             graph.initializer.append(stored[name])
-    replace_all(graph.node, kept)
+    replace_all(graph.node, nodes)
     _read_instead(model, same_as)
 
 
@@ -111,14 +111,14 @@ def _without_gemm(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto])
         outer: initializers of the graphs around it.
     """
     stored = {**outer, **_stored(graph)}
-    made: list[onnx.NodeProto] = []
+    nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for inner in subgraphs(node):
             _without_gemm(inner, stored)
         settings = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
         plain = settings.get("alpha", 1) == settings.get("beta", 1) == 1 and not settings.get("transA", 0)
         if node.op_type != "Gemm" or node.input[1] not in stored or not plain:
-            made.append(node)
+            nodes.append(node)
             continue
         weight = node.input[1]
         if settings.get("transB", 0):
@@ -129,10 +129,10 @@ def _without_gemm(graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto])
                 graph.initializer.append(stored[weight])
         has_bias = len(node.input) > 2 and bool(node.input[2])
         product = f"{node.output[0]}_product" if has_bias else node.output[0]
-        made.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
+        nodes.append(onnx.helper.make_node("MatMul", [node.input[0], weight], [product], name=node.name))
         if has_bias:
-            made.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
-    replace_all(graph.node, made)
+            nodes.append(onnx.helper.make_node("Add", [product, node.input[2]], node.output, name=f"{node.name}_bias"))
+    replace_all(graph.node, nodes)
 
 
 def flatten_biases(model: onnx.ModelProto) -> None:

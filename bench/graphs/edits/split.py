@@ -170,11 +170,13 @@ def _interface(cutter: Cutter, own: Sequence[int], later: Sequence[int]) -> tupl
         later: indices of the nodes of all later parts.
     """
     wiring = cutter.wiring
-    made = {name: None for index in own for name in wiring.nodes[index].output if name and name not in cutter.constants}
+    own_tensors = {
+        name: None for index in own for name in wiring.nodes[index].output if name and name not in cutter.constants
+    }
     read = dict.fromkeys(name for index in own for name in wiring.reads[index] if name)
     wanted = {name for index in later for name in wiring.reads[index]} | set(wiring.outputs)
-    inputs = [name for name in read if name not in made and name not in cutter.constants]
-    outputs = [name for name in made if name in wanted]
+    inputs = [name for name in read if name not in own_tensors and name not in cutter.constants]
+    outputs = [name for name in own_tensors if name in wanted]
     if not later:  # outputs that no node of a part makes are given by the last one
         outputs += [name for name in wiring.outputs if name in cutter.constants]
     return inputs, outputs

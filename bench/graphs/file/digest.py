@@ -150,16 +150,16 @@ def _graph(graph: onnx.GraphProto, scope: Scope) -> bytes:
 
 
 def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> bytes:
-    made = []
+    digests = []
     for node in nodes:
         value = _node(node, scope)
-        made.append((value, list(node.output)))
+        digests.append((value, list(node.output)))
         for index, name in enumerate(node.output):
             if name:
                 scope.define(name, sha256(b"output", value, _number(index)))
     results = [scope.read(name) for name in outputs]
     # Only now is it known how often each value is read.
-    everything = [sha256(value, scope.uses(names)) for value, names in made]
+    everything = [sha256(value, scope.uses(names)) for value, names in digests]
     return sha256(sha256(*results), *sorted(everything))
 
 
@@ -190,7 +190,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         return sha256(attribute.name.encode(), kind.encode(), b"reference", attribute.ref_attr_name.encode())
     if kind == "UNDEFINED":
         raise ArtifactError(f"attribute {attribute.name!r} has no type")
-    found: Any = onnx.helper.get_attribute_value(attribute)
+    setting: Any = onnx.helper.get_attribute_value(attribute)
     content: dict[str, Callable[[Any], bytes]] = {
         "FLOAT": struct.Struct("<f").pack,
         "INT": _number,
@@ -200,7 +200,7 @@ def attribute_digest(attribute: onnx.AttributeProto, scope: Scope) -> bytes:
         "GRAPH": lambda graph: _graph(graph, scope.inner()),
         "TYPE_PROTO": lambda proto: _type(proto, {}),
     }
-    parts = map(content[kind.removesuffix("S")], found if kind.endswith("S") else [found])
+    parts = map(content[kind.removesuffix("S")], setting if kind.endswith("S") else [setting])
     return sha256(attribute.name.encode(), kind.encode(), *parts)
 
 

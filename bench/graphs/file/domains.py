@@ -34,14 +34,14 @@ MOST_ELEMENTS = 16
 def domains(stored: Stored) -> dict[str, Domain]:
     """The domain of each input of which the file tells one, by the input's name."""
     wiring = Wiring(stored)
-    found = {}
+    input_domains = {}
     for name, value in wiring.inputs.items():
         if value.type.WhichOneof("value") != "tensor_type":
             continue
         domain = next(_told(wiring, name, value.type.tensor_type), None) or _named(name, value.type.tensor_type)
         if domain is not None:
-            found[name] = domain
-    return found
+            input_domains[name] = domain
+    return input_domains
 
 
 def numbers(stored: Stored) -> dict[str, float]:

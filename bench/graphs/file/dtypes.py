@@ -20,8 +20,8 @@ def type_name(dtype: int) -> str:
 @functools.cache
 def bits(dtype: int) -> int:
     """Bits of one element; 0 for text, whose length does not follow from its type."""
-    found = re.search(r"\d+", type_name(dtype))  # float8e4m3fn has 8
-    return 8 if type_name(dtype) == "bool" else int(found[0]) if found else 0
+    digits = re.search(r"\d+", type_name(dtype))  # float8e4m3fn has 8
+    return 8 if type_name(dtype) == "bool" else int(digits[0]) if digits else 0
 
 
 @functools.cache

@@ -79,19 +79,19 @@ def check_expansion(model: onnx.ModelProto) -> None:
         InputError: there are too many nodes, bytes, levels or passes, or a function calls itself; the message has the
             figures.
     """
-    found = expansion(model)
+    total = expansion(model)
     inlined = f"with its {len(model.functions):,} functions inlined, it has" if model.functions else "it has"
-    if found.calls > MOST_CALLS:
-        raise InputError(f"its functions call each other {found.calls:,} deep; {MOST_CALLS} levels are read")
-    if found.nodes > MOST_NODES:
-        raise InputError(f"{inlined} {_count(found.nodes)} nodes; {MOST_NODES:,} are read")
-    if found.bytes > MOST_BYTES:
-        raise InputError(f"{inlined} {_count(found.bytes)} bytes; protobuf reads {MOST_BYTES:,}")
-    if found.depth > MOST_DEPTH:
-        raise InputError(f"{inlined} graphs {found.depth:,} deep within one another; {MOST_DEPTH} levels are read")
-    if found.visits > MOST_VISITS:
+    if total.calls > MOST_CALLS:
+        raise InputError(f"its functions call each other {total.calls:,} deep; {MOST_CALLS} levels are read")
+    if total.nodes > MOST_NODES:
+        raise InputError(f"{inlined} {_count(total.nodes)} nodes; {MOST_NODES:,} are read")
+    if total.bytes > MOST_BYTES:
+        raise InputError(f"{inlined} {_count(total.bytes)} bytes; protobuf reads {MOST_BYTES:,}")
+    if total.depth > MOST_DEPTH:
+        raise InputError(f"{inlined} graphs {total.depth:,} deep within one another; {MOST_DEPTH} levels are read")
+    if total.visits > MOST_VISITS:
         raise InputError(
-            f"loops within one another need up to {PASSES} passes for each level: {_count(found.visits)} nodes to go "
+            f"loops within one another need up to {PASSES} passes for each level: {_count(total.visits)} nodes to go "
             f"through for the shapes; {MOST_VISITS:,} are the limit"
         )
 
@@ -104,7 +104,7 @@ def expansion(model: onnx.ModelProto) -> Expansion:
     """
     if not model.functions:
         return _of_graph(model.graph, {})
-    functions = {(_domain(one.domain), one.name, one.overload): one for one in model.functions}
+    functions = {(_domain(function.domain), function.name, function.overload): function for function in model.functions}
     done: dict[Key, Expansion] = {}
     for start in functions:
         path: dict[Key, Iterator[Key]] = {}  # the calls that lead to the function which is looked at, and its own calls
@@ -160,10 +160,10 @@ def _of_function(function: onnx.FunctionProto, functions: Mapping[Key, Expansion
     total = _of_nodes(function.node, function.ByteSize(), functions)
     for attribute in function.attribute_proto:
         times, visits, depth = total.references.get(attribute.name, (0, 0, 0))
-        given = Expansion(bytes=attribute.ByteSize())
+        default = Expansion(bytes=attribute.ByteSize())
         for graph in _graphs(attribute):
-            given.add(_of_graph(graph, functions))
-        total.add(given, times=times, visits=visits, depth=depth)
+            default.add(_of_graph(graph, functions))
+        total.add(default, times=times, visits=visits, depth=depth)
     return total
 
 
@@ -182,21 +182,21 @@ def _of_nodes(nodes: Iterable[onnx.NodeProto], size_bytes: int, functions: Mappi
             continue
         passes = PASSES if node.op_type == "Loop" and called is None else 1
         for attribute in node.attribute:
-            given = Expansion()
+            size = Expansion()
             if attribute.ref_attr_name:
-                given.refer(attribute.ref_attr_name, visits=passes)
+                size.refer(attribute.ref_attr_name, visits=passes)
             elif graphs := list(_graphs(attribute)):
                 for graph in graphs:
-                    given.add(_of_graph(graph, functions), visits=passes, depth=1)
+                    size.add(_of_graph(graph, functions), visits=passes, depth=1)
                 if called is None:  # the graphs are part of `size_bytes`
-                    given.bytes -= sum(graph.ByteSize() for graph in graphs)
+                    size.bytes -= sum(graph.ByteSize() for graph in graphs)
             elif called is not None and attribute.name in called.references:
-                given.bytes = attribute.ByteSize()
+                size.bytes = attribute.ByteSize()
             if called is None:
-                total.add(given)
+                total.add(size)
             elif attribute.name in called.references:
                 times, visits, depth = called.references[attribute.name]
-                total.add(given, times=times, visits=visits, depth=max(depth - 1, 0))
+                total.add(size, times=times, visits=visits, depth=max(depth - 1, 0))
     return total
 
 

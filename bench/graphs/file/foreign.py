@@ -69,7 +69,7 @@ def write(path: Path, target: Path, *, mends: Iterable[Mend] = (), ranks: Mappin
             f"with its external data it has {size_bytes / 2**30:.1f} GiB; a model is measured as one ONNX file, which "
             "holds 2 GiB at most (`bench profile` and `bench graph` take it as it is)"
         )
-    mended = [told for mend in mends if (told := mend(stored.model))]
+    mended = [sentence for mend in mends if (sentence := mend(stored.model))]
     for value in stored.model.graph.output:
         if value.name in ranks:
             value.type.tensor_type.shape.SetInParent()
@@ -86,36 +86,36 @@ def keep_tensors(model: onnx.ModelProto) -> list[str]:
     """
     made_by = {name: node for node in model.graph.node for name in node.output}
     is_tensor = {value.name: value.type.WhichOneof("value") == "tensor_type" for value in model.graph.output}
-    kept, notes = [], []
+    outputs, notes = [], []
     for value in model.graph.output:
         node = made_by.get(value.name)
         if is_tensor[value.name]:
-            kept.append(value)
+            outputs.append(value)
         elif node is not None and (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and node.input:
             scores, float32 = node.input[0], onnx.TensorProto.FLOAT  # ZipMap takes float32 alone
             if node in model.graph.node:  # a broken one may make several of the outputs
-                kept.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
+                outputs.append(onnx.helper.make_tensor_value_info(scores, float32, [None, None]))
                 model.graph.node.remove(node)
             notes.append(f"output {value.name!r} is a dict for each sample; {scores!r}, its scores, is in its place")
         elif any(is_tensor.values()):
             notes.append(f"output {value.name!r} is left out: it is no tensor")
         else:
-            kept.append(value)
-    replace_all(model.graph.output, kept)
+            outputs.append(value)
+    replace_all(model.graph.output, outputs)
     return notes
 
 
 def _interface(model: onnx.ModelProto) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The fields of a `TensorSpec` of each input and output."""
     graph = model.graph
-    given = fed_inputs(graph)
-    for value in given:
+    graph_inputs = fed_inputs(graph)
+    for value in graph_inputs:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.dim_param in ("", UNKNOWN) and stated_size(dim) is None:
                 dim.dim_param = f"{value.name}_{axis}"  # so that inference tells which outputs share it
     inputs, stated = (
         [{"name": value.name, "dtype": _dtype(kind, value), "shape": _shape(value)} for value in values]
-        for kind, values in (("input", given), ("output", graph.output))
+        for kind, values in (("input", graph_inputs), ("output", graph.output))
     )
     if not inputs or not stated:
         raise InputError(f"it has no {'outputs' if inputs else 'inputs'}")
@@ -185,8 +185,8 @@ def is_of_samples(first: str, later: Iterable[str]) -> bool:
     A row of `2*batch` is no request, and where a later axis follows the first, a sample has another shape in a larger
     batch.
     """
-    found = stated((first, *later))
-    return first not in found.following and not any(first in found.of(dim) for dim in later)
+    reading = stated((first, *later))
+    return first not in reading.following and not any(first in reading.of(dim) for dim in later)
 
 
 def guess_size(name: str, axis: int, rank: int) -> int:

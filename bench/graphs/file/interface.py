@@ -70,8 +70,8 @@ def check_kept(path: Path, source: Path, task: Task, *, may_fix: bool) -> None:
     before, after = _ports(source), _ports(path)
     for kind, ports in after.items():
         if sorted(ports) != sorted(before[kind]):
-            kept = f"those of the file before it are {', '.join(before[kind])}"
-            raise ArtifactError(f"the file's {kind}s are {', '.join(ports)}; {kept}")
+            clause = f"those of the file before it are {', '.join(before[kind])}"
+            raise ArtifactError(f"the file's {kind}s are {', '.join(ports)}; {clause}")
         declared = {spec.name: spec.shape for spec in _specs(task, kind)}
         for name, port in ports.items():
             old = before[kind][name]
@@ -80,9 +80,9 @@ def check_kept(path: Path, source: Path, task: Task, *, may_fix: bool) -> None:
             for shape in port.shapes if old.shapes else ():
                 allowed = declared.get(name, ()) if not may_fix else (UNKNOWN,) * len(shape)
                 if not any(_keeps(shape, known, allowed) for known in old.shapes):
-                    told = " or ".join(map(_text, dict.fromkeys(old.shapes)))
+                    shapes = " or ".join(map(_text, dict.fromkeys(old.shapes)))
                     raise ArtifactError(
-                        f"{kind} {name} is {_text(shape)} in the file, and {told} in the file before it"
+                        f"{kind} {name} is {_text(shape)} in the file, and {shapes} in the file before it"
                     )
 
 

@@ -22,11 +22,11 @@ def node_reads(node: onnx.NodeProto) -> dict[str, None]:
 def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
     """Names that a subgraph reads but does not define, in order."""
     own = {value.name for value in graph.input} | stored_names(graph)
-    found: dict[str, None] = {}
+    reads: dict[str, None] = {}
     for node in graph.node:
-        found |= {name: None for name in node_reads(node) if name not in own}
+        reads |= {name: None for name in node_reads(node) if name not in own}
         own.update(node.output)
-    return found | {value.name: None for value in graph.output if value.name not in own}
+    return reads | {value.name: None for value in graph.output if value.name not in own}
 
 
 def is_constant(node: onnx.NodeProto, constants: Collection[str]) -> bool:

@@ -8,6 +8,6 @@ from typing import Any
 
 def replace_all(field: Any, items: Iterable[Any]) -> None:
     """Make some messages the only items of a repeated field; they may be items of this very field."""
-    kept = list(items)
+    messages = list(items)
     del field[:]
-    field.extend(kept)
+    field.extend(messages)

@@ -28,8 +28,8 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
     graph = model.graph
     follows: dict[str, onnx.ValueInfoProto] = {}
     with contextlib.suppress(InputError):  # a runtime may know operators that onnx does not
-        made = inferred(onnx.ModelProto.FromString(model.SerializeToString()))
-        follows = {value.name: value for value in (*made.value_info, *made.output)}
+        inferred_model = inferred(onnx.ModelProto.FromString(model.SerializeToString()))
+        follows = {value.name: value for value in (*inferred_model.value_info, *inferred_model.output)}
     in_subgraphs = 0
     for inner in all_graphs(model):
         if inner is not graph:
@@ -37,7 +37,7 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
             inner.ClearField("value_info")
     stated = [*graph.value_info, *(value for value in graph.output if value.type.tensor_type.HasField("shape"))]
     stale = [value for value in stated if value.name in follows and contradict(value, follows[value.name])]
-    told = [f"{value.name!r} is {text(value)}, not {text(follows[value.name])}" for value in stale[:MOST_NAMED]]
+    clauses = [f"{value.name!r} is {text(value)}, not {text(follows[value.name])}" for value in stale[:MOST_NAMED]]
     dropped = {value.name for value in stale or stated}
     replace_all(graph.value_info, (value for value in graph.value_info if value.name not in dropped))
     for value in graph.output:
@@ -47,14 +47,14 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
             value.type.tensor_type.ClearField("shape")
     if stale:
         more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
-        return f"its stated shapes contradict its nodes, and were dropped: {', '.join(told)}{more}"
+        return f"its stated shapes contradict its nodes, and were dropped: {', '.join(clauses)}{more}"
     count = len(dropped) + in_subgraphs
     return f"all {count} shapes that it states besides those of its inputs were dropped" if count else None
 
 
-def contradict(one: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
+def contradict(statement: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
     """Whether two statements cannot be true of the same tensor."""
-    (dtype, sizes), (other_dtype, other_sizes) = _stated(one), _stated(other)
+    (dtype, sizes), (other_dtype, other_sizes) = _stated(statement), _stated(other)
     if dtype and other_dtype and dtype != other_dtype:
         return True
     if sizes is None or other_sizes is None:

@@ -30,11 +30,13 @@ def restate(path: Path, source: Path) -> str | None:
     inferred = inferred_outputs(onnx.ModelProto.FromString(model.SerializeToString()))
     follows = {value.name for value in inferred if value.type.tensor_type.HasField("shape")}
     put_back = [value for value in others if value.name not in follows]
-    told = []
+    clauses = []
     for value in put_back:
-        told.append(f"output {value.name!r} is stated as {text(before[value.name])}, as before, not as {text(value)}")
+        clauses.append(
+            f"output {value.name!r} is stated as {text(before[value.name])}, as before, not as {text(value)}"
+        )
         value.type.tensor_type.shape.CopyFrom(before[value.name].type.tensor_type.shape)
     if not put_back:
         return None
     onnx.save(model, path)
-    return f"{'; '.join(told)}: its shape does not follow from the nodes"
+    return f"{'; '.join(clauses)}: its shape does not follow from the nodes"

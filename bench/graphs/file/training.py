@@ -67,10 +67,10 @@ class Unsettled:
 
 def told(nodes: Iterable[Unsettled]) -> tuple[str, ...]:
     """A sentence about each effect, which names the first node that has it and counts the others."""
-    found = list(dict.fromkeys(nodes))
+    distinct_nodes = list(dict.fromkeys(nodes))
     lines = []
     for effect in EFFECTS:
-        same = [node for node in found if node.effect == effect]
+        same = [node for node in distinct_nodes if node.effect == effect]
         if same:
             others = f" (as {len(same) - 1} more)" if len(same) > 1 else ""
             lines.append(f"{same[0]}{others} {effect}")
@@ -112,8 +112,10 @@ def _drops(node: onnx.NodeProto, version: int, constants: Mapping[str, float]) -
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:
-    found = [one for one in node.attribute if one.name == name and not one.ref_attr_name]  # a function's own is unknown
-    return float(onnx.helper.get_attribute_value(found[0])) if found else default
+    attributes = [
+        attribute for attribute in node.attribute if attribute.name == name and not attribute.ref_attr_name
+    ]  # a function's own is unknown
+    return float(onnx.helper.get_attribute_value(attributes[0])) if attributes else default
 
 
 def _constants(model: onnx.ModelProto) -> Iterator[tuple[str, float]]:

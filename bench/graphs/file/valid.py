@@ -76,14 +76,14 @@ def _check_imports(imports: Iterable[onnx.OperatorSetIdProto], what: str) -> Non
 
 
 def _new_names(names: Iterable[str], what: str) -> set[str]:
-    found: set[str] = set()
+    new_names: set[str] = set()
     for name in names:
         if not decoded(name, f"the name of {what}"):
             raise InputError(f"{what} has no name")
-        if name in found:
+        if name in new_names:
             raise InputError(f"{what}, {name!r}, stands there twice")
-        found.add(name)
-    return found
+        new_names.add(name)
+    return new_names
 
 
 class _Pass:
@@ -149,25 +149,25 @@ class _Pass:
         what = f"attribute {name!r} of {of}"
         if not name:
             raise InputError(f"an attribute of {of} has no name")
-        held = [field.name for field, _ in attribute.ListFields() if field.name in HELD_IN.values()]
+        fields = [field.name for field, _ in attribute.ListFields() if field.name in HELD_IN.values()]
         if attribute.ref_attr_name:
             decoded(attribute.ref_attr_name, f"the reference of {what}")
             if not self.in_function:
                 raise InputError(f"{what} refers to an attribute of a function, and stands in none")
-            if held:
+            if fields:
                 raise InputError(f"{what} has both a value and a reference to another attribute")
             return
-        if not attribute.type and len(held) == 1:  # before version 2 of the format, the field alone told the type
-            attribute.type = next(number for number, field in self.fields.items() if field == held[0])
+        if not attribute.type and len(fields) == 1:  # before version 2 of the format, the field alone told the type
+            attribute.type = next(number for number, field in self.fields.items() if field == fields[0])
         field = self.fields.get(attribute.type)
         if field is None:
             raise InputError(f"{what} has no type")
-        if other := next((one for one in held if one != field), None):
+        if other := next((each for each in fields if each != field), None):
             kind = onnx.AttributeProto.AttributeType.Name(attribute.type)
             raise InputError(f"{what} is of type {kind}, which is in the field {field!r}, but has {other!r}")
-        if field in NEEDED and not held:
+        if field in NEEDED and not fields:
             raise InputError(f"{what} has no value: the field {field!r} is missing")
-        if held:
+        if fields:
             self._value(getattr(attribute, field), field, what, scopes)
 
     def _value(self, value: Any, field: str, what: str, scopes: Sequence[set[str]]) -> None:

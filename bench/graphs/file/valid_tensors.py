@@ -58,15 +58,15 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
         _check_place(tensor, what, -(-count * bits(tensor.data_type) // 8))
         return
     field, number = _expected(kind, tensor.data_type, count)
-    held = {name: len(getattr(tensor, name)) for name in FIELDS if len(getattr(tensor, name))}
+    lengths = {name: len(getattr(tensor, name)) for name in FIELDS if len(getattr(tensor, name))}
     if tensor.HasField("raw_data") and kind != "string":  # where it is there, it is what is read, even if it is empty
         field, number = "raw_data", -(-count * bits(tensor.data_type) // 8)
-    if other := next((name for name in held if name != field), None):
+    if other := next((name for name in lengths if name != field), None):
         raise InputError(f"{what} is {kind}, whose elements are in the field {field}, but has {other}")
-    if held.get(field, 0) != number:
+    if lengths.get(field, 0) != number:
         unit = "bytes" if field == "raw_data" else "elements"
         raise InputError(
-            f"{what} is {kind} of shape {list(shape)}, {number:,} {unit} of {field}; it has {held.get(field, 0):,}"
+            f"{what} is {kind} of shape {list(shape)}, {number:,} {unit} of {field}; it has {lengths.get(field, 0):,}"
         )
     if kind == "string":
         for text in tensor.string_data:

@@ -58,12 +58,12 @@ class Wiring:
                     self.readers.setdefault(name, []).append((index, position))
             self.made_by |= {name: (index, position) for position, name in enumerate(node.output) if name}
 
-    def leading_to(self, names: Iterable[str], given: Collection[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
+    def leading_to(self, names: Iterable[str], ends: Collection[str] = ()) -> tuple[dict[int, None], dict[str, None]]:
         """Search the nodes that some values are made by, directly or through others.
 
         Args:
             names: of the values.
-            given: names of values behind which the search does not go on.
+            ends: names of values behind which the search does not go on.
 
         Returns:
             The nodes, by index, and the names that they read, both in the order in which they were found.
@@ -76,7 +76,7 @@ class Wiring:
             if index is not None and index not in nodes:
                 nodes[index] = None
                 reads |= dict.fromkeys(filter(None, self.reads[index]))
-                pending += [name for name in self.reads[index] if name not in given]
+                pending += [name for name in self.reads[index] if name not in ends]
         return nodes, reads
 
 

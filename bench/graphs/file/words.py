@@ -32,7 +32,7 @@ def words(stored: Stored) -> dict[str, Words | tuple[Words, ...]]:
     input that the model cuts into words, the strings are texts of several words.
     """
     wiring = Wiring(stored)
-    found: dict[str, Words | tuple[Words, ...]] = {}
+    strings: dict[str, Words | tuple[Words, ...]] = {}
     for name, value in wiring.inputs.items():
         tensor = value.type.tensor_type
         if tensor.elem_type != onnx.TensorProto.STRING:
@@ -42,12 +42,12 @@ def words(stored: Stored) -> dict[str, Words | tuple[Words, ...]]:
         columns = dims[-1].dim_value if dims else 0
         everything = _some([word for several in known.values() for word in several])
         if is_text and everything:
-            found[name] = _texts(everything)
+            strings[name] = _texts(everything)
         elif columns and None not in known and set(known) == set(range(columns)):
-            found[name] = tuple(_some(known[column]) for column in range(columns))
+            strings[name] = tuple(_some(known[column]) for column in range(columns))
         elif everything:
-            found[name] = everything
-    return found
+            strings[name] = everything
+    return strings
 
 
 def _vocabularies(wiring: Wiring, name: str) -> tuple[Mapping[int | None, Sequence[str]], bool]:

@@ -71,15 +71,15 @@ def activation_memory(
         InputError: as `bench.graphs.profile`.
     """
     path = Path(path)
-    found = profile.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)
+    model_profile = profile.profile(path, shapes=shapes, dims=dims, observe=observe, inputs=inputs)
     graph = normalized.settle(files.read(path).model).graph
-    lifetimes = activation_lifetimes(graph, {name: info.bytes for name, info in found.tensors.items()})
+    lifetimes = activation_lifetimes(graph, {name: info.bytes for name, info in model_profile.tensors.items()})
     plan = plan_memory(lifetimes.buffers)
-    notes = list(found.notes)
+    notes = list(model_profile.notes)
     arenas: tuple[OrtArena, ...] = ()
     if observe:
         try:
-            arenas = ort_arena.arenas(path, found.inputs, inputs)
+            arenas = ort_arena.arenas(path, model_profile.inputs, inputs)
         except BenchError as error:
             notes.append(f"ONNX Runtime's memory is not known: {error}")
     placed = [
@@ -88,11 +88,11 @@ def activation_memory(
     ]
     return ActivationMemory(
         name=path.name,
-        inputs=found.inputs,
+        inputs=model_profile.inputs,
         arena_bytes=plan.arena_bytes,
         lower_bound_bytes=plan.lower_bound_bytes,
         native_bytes=plan.native_bytes,
-        buffers=tuple(sorted(placed, key=lambda one: (one.first_step, one.offset_bytes))),
+        buffers=tuple(sorted(placed, key=lambda place: (place.first_step, place.offset_bytes))),
         unknown=lifetimes.unknown,
         onnxruntime=arenas,
         notes=tuple(notes),

@@ -93,5 +93,5 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
         `arenas`: the fields of an `OrtArena` for the graph as it is, and for the optimized one.
     """
     feeds = made_feeds(settle(lazy.read(Path(path)).model), shapes, inputs)
-    found = [measure_arena(Path(path), feeds, optimized=optimized) for optimized in (False, True)]
-    return {"arenas": [dataclasses.asdict(arena) for arena in found]}
+    measurements = [measure_arena(Path(path), feeds, optimized=optimized) for optimized in (False, True)]
+    return {"arenas": [dataclasses.asdict(arena) for arena in measurements]}

@@ -129,9 +129,9 @@ def check_plan(plan: MemoryPlan) -> None:
         at = bisect.bisect_left(alive, (offset, position))
         alive.insert(at, (offset, position))
         heapq.heappush(ends, (buffer.last_step, offset, position))
-        for (low, one), (high, other) in itertools.pairwise(alive[max(at - 1, 0) : at + 2]):
-            names = f"{placed[one][0].name} and {placed[other][0].name}"
-            assert low + placed[one][0].size_bytes <= high, f"{names} overlap at step {buffer.first_step}"
+        for (low, index), (high, other) in itertools.pairwise(alive[max(at - 1, 0) : at + 2]):
+            names = f"{placed[index][0].name} and {placed[other][0].name}"
+            assert low + placed[index][0].size_bytes <= high, f"{names} overlap at step {buffer.first_step}"
 
 
 class _Search:

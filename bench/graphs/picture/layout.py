@@ -103,8 +103,8 @@ class _Drawing:
             layer[index] = max((layer[maker] + 1 for maker in makers[index]), default=0)
             follows[index] = len(readers[index]) == 1 and all(follows[maker] for maker in makers[index])
         for index in reversed(order):
-            held = sum(not follows[maker] for maker in makers[index])
-            if readers[index] and len(readers[index]) >= held:
+            num_fixed = sum(not follows[maker] for maker in makers[index])
+            if readers[index] and len(readers[index]) >= num_fixed:
                 layer[index] = min(layer[reader] for reader in readers[index]) - 1
         return layer
 

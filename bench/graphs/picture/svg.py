@@ -153,7 +153,7 @@ def _end_label(kind: str, value: onnx.ValueInfoProto) -> _Label:
 def _wrapped(text: str) -> Iterator[str]:
     """A text in lines that are not too long, broken behind a separator where there is one."""
     while len(text) > MOST_CHARS:
-        breaks = [found.end() for found in re.finditer(r"[/._:\s,-]", text[:MOST_CHARS])]
+        breaks = [separator.end() for separator in re.finditer(r"[/._:\s,-]", text[:MOST_CHARS])]
         end = breaks[-1] if breaks and breaks[-1] > MOST_CHARS // 3 else MOST_CHARS
         yield text[:end].rstrip(" ")
         text = text[end:].lstrip(" ")

@@ -49,12 +49,12 @@ def find_attention(model: onnx.ModelProto, task: Task) -> Attention:
     """
     inferred = infer(Stored(model=settle(model), path=None), sample_shapes(task))
     graph = _Graph([step.node for step in inferred.steps])
-    found = [layer for node in graph.nodes if node.op_type == "Softmax" and (layer := graph.layer(node)) is not None]
-    if not found:
+    layers = [layer for node in graph.nodes if node.op_type == "Softmax" and (layer := graph.layer(node)) is not None]
+    if not layers:
         raise RefusedError("no attention in this model: no Softmax lies between two matrix products")
-    if len(set(found)) > 1:
-        raise RefusedError(f"the attention of its layers differs: (heads, hidden size) are {sorted(set(found))}")
-    return Attention(num_heads=found[0][0], hidden_size=found[0][1], num_layers=len(found))
+    if len(set(layers)) > 1:
+        raise RefusedError(f"the attention of its layers differs: (heads, hidden size) are {sorted(set(layers))}")
+    return Attention(num_heads=layers[0][0], hidden_size=layers[0][1], num_layers=len(layers))
 
 
 class _Graph:

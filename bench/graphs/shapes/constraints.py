@@ -65,8 +65,8 @@ class Requirement:
 
     def text(self, sizes: Sizes) -> str:
         """The requirement in words, with the numbers that it meets instead."""
-        given = " and ".join(str(value_of(size, sizes)) for size in self.sizes)
-        return f"{self.node} {self.what}, not {given}"
+        numbers = " and ".join(str(value_of(size, sizes)) for size in self.sizes)
+        return f"{self.node} {self.what}, not {numbers}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,8 +85,8 @@ class Requirements:
     def _alike(self) -> list[list[Requirement]]:
         """Those of `always` that ask the same of the same sizes, together: layers repeat, and many sizes are tried."""
         groups: dict[tuple[Callable[..., bool], tuple[Size, ...]], list[Requirement]] = {}
-        for one in self.always:
-            groups.setdefault((one.holds, one.sizes), []).append(one)
+        for requirement in self.always:
+            groups.setdefault((requirement.holds, requirement.sizes), []).append(requirement)
         return list(groups.values())
 
     def unmet(self, sizes: Sizes, known: dict[Atom, int] | None = None) -> list[Requirement]:
@@ -97,7 +97,7 @@ class Requirements:
             known: values of atoms for these sizes, which are added to.
         """
         known = {} if known is None else known
-        missed = [one for alike in self._alike if not alike[0].is_met(sizes, known) for one in alike]
+        missed = [requirement for alike in self._alike if not alike[0].is_met(sizes, known) for requirement in alike]
         for branches in self.choices:
             ways: list[list[Requirement]] = [branch.unmet(sizes, known) for branch in branches]
             missed += sorted(ways, key=len)[0]
@@ -236,14 +236,14 @@ def _of_squeeze(node: Node) -> Found:
 
 
 def _of_reshape(node: Node) -> Found:
-    data, told = node.shape(), list(node.told("shape", 1, since=5))
+    data, sizes = node.shape(), list(node.told("shape", 1, since=5))
     if not node.integer("allowzero"):
-        told = [data[axis] if size == 0 else size for axis, size in enumerate(told)]
-    if -1 in told:
-        rest = math.prod(size for size in told if size != -1)
+        sizes = [data[axis] if size == 0 else size for axis, size in enumerate(sizes)]
+    if -1 in sizes:
+        rest = math.prod(size for size in sizes if size != -1)
         yield "divides all elements into rows", [math.prod(data), rest], _divides
     else:
-        yield "keeps the number of elements", [math.prod(data), math.prod(told)], equal
+        yield "keeps the number of elements", [math.prod(data), math.prod(sizes)], equal
 
 
 def _divides(total: int, rest: int) -> bool:

@@ -28,11 +28,11 @@ def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
     return node.attributes[name].g, f"{node.path}/{own}" if node.path else own
 
 
-def _body(node: Node, walk: GraphWalk, given: Sequence[Value], outer: Scope, name: str = "body") -> Body:
+def _body(node: Node, walk: GraphWalk, arguments: Sequence[Value], outer: Scope, name: str = "body") -> Body:
     """Infer the graph that an attribute of a node holds.
 
     Args:
-        given: values of the graph's inputs, in order; empty for a branch, which lists weights alone as inputs.
+        arguments: values of the graph's inputs, in order; empty for a branch, which lists weights alone as inputs.
         outer: values of the graphs around it, by name.
 
     Returns:
@@ -42,9 +42,9 @@ def _body(node: Node, walk: GraphWalk, given: Sequence[Value], outer: Scope, nam
         ShapeError: there is no such graph, or it takes another number of values.
     """
     graph, path = _subgraph(node, name)
-    if given and len(given) != len(graph.input):
-        raise ShapeError(f"{node.what} gives its {name} {len(given)} values; it takes {len(graph.input)}")
-    inputs = dict(zip([value.name for value in graph.input], given, strict=False))
+    if arguments and len(arguments) != len(graph.input):
+        raise ShapeError(f"{node.what} gives its {name} {len(arguments)} values; it takes {len(graph.input)}")
+    inputs = dict(zip([value.name for value in graph.input], arguments, strict=False))
     steps, values = walk.graph(graph, inputs, outer, path)
     outputs = [values[value.name] for value in graph.output]
     return Body(path=path, steps=steps, values=values, outputs=outputs, runs=None)
@@ -84,22 +84,22 @@ def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     if taken is not None:
         return bodies[0 if taken else 1].outputs, bodies
     pairs = zip(bodies[0].outputs, bodies[1].outputs, strict=False)
-    return [_agreed(node, index, one, other) for index, (one, other) in enumerate(pairs)], bodies
+    return [_agreed(node, index, output, other) for index, (output, other) in enumerate(pairs)], bodies
 
 
-def _agreed(node: Node, index: int, one: Value, other: Value) -> Value:
+def _agreed(node: Node, index: int, value: Value, other: Value) -> Value:
     """The output of an If whose branches end in two values: only what both values agree on is known."""
-    if one.proto is not None or other.proto is not None:
-        return one if one.proto is not None and one.proto == other.proto else Value(0, None)
-    return _common(one, other, functools.partial(node.fresh, index))
+    if value.proto is not None or other.proto is not None:
+        return value if value.proto is not None and value.proto == other.proto else Value(0, None)
+    return _common(value, other, functools.partial(node.fresh, index))
 
 
-def _common(one: Value, other: Value, unknown: Callable[[int], Size]) -> Value:
+def _common(tensor: Value, other: Value, unknown: Callable[[int], Size]) -> Value:
     """A tensor with the type and the sizes that two tensors share; `unknown` gives the size of any other axis."""
-    dtype = one.dtype or other.dtype
-    if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
+    dtype = tensor.dtype or other.dtype
+    if tensor.shape is None or other.shape is None or len(tensor.shape) != len(other.shape):
         return Value(dtype, None)
-    pairs = enumerate(zip(one.shape, other.shape, strict=True))
+    pairs = enumerate(zip(tensor.shape, other.shape, strict=True))
     return Value(dtype, [first if first == second else unknown(axis) for axis, (first, second) in pairs])
 
 
@@ -120,8 +120,8 @@ def loop(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
         body = _body(node, walk, [iteration, Value(BOOL, ()), *carried], values)
         results = body.outputs[1:]
         after = [
-            _carried(path, name, one, two, give_up=attempt == PASSES - 2)
-            for name, one, two in zip(names[2:], carried, results, strict=False)
+            _carried(path, name, before, two, give_up=attempt == PASSES - 2)
+            for name, before, two in zip(names[2:], carried, results, strict=False)
         ]
         if [value.shape for value in after] == [value.shape for value in carried]:
             break
@@ -169,11 +169,11 @@ def _trips(node: Node, graph: onnx.GraphProto, body: Body) -> Size | None:
 
 def _stays_true(graph: onnx.GraphProto, body: Body) -> bool:
     """Whether the body passes its condition on, or makes a condition that is always true."""
-    name, given = graph.output[0].name, graph.input[1].name
+    name, condition = graph.output[0].name, graph.input[1].name
     passed = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     while name in passed:
         name = passed[name]
-    return name == given or bool(_only(body.values[name]) == 1)
+    return name == condition or bool(_only(body.values[name]) == 1)
 
 
 def _stacked(value: Value, count: Size, axis: int) -> Value:
@@ -195,16 +195,16 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     axes = node.integers("scan_input_axes") or [0] * num_scanned
     if len(axes) != num_scanned:
         raise ShapeError(f"{node.what} scans {num_scanned} of {len(inputs)} inputs along {len(axes)} axes")
-    given, runs = [_without_elements(value, batch_axes) for value in inputs], None
+    arguments, runs = [_without_elements(value, batch_axes) for value in inputs], None
     for index, axis in enumerate(axes, num_states):
-        shape = given[index].shape
+        shape = arguments[index].shape
         if shape is not None:
             if not shape:
                 raise ShapeError(f"{node.what} scans a scalar")
             at = node.checked_axis(axis, len(shape))
             runs = shape[at] if runs is None else runs
-            given[index] = Value(given[index].dtype, (*shape[:at], *shape[at + 1 :]))
-    body = _body(node, walk, given, values)
+            arguments[index] = Value(arguments[index].dtype, (*shape[:at], *shape[at + 1 :]))
+    body = _body(node, walk, arguments, values)
     count: Size = symbol(f"{body.path}:iterations", is_free=False) if runs is None else runs
     results = body.outputs
     out_axes = node.integers("scan_output_axes") or [0] * (len(results) - num_states)
@@ -216,7 +216,8 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     if batch_axes:
         batch: Shape = () if node.input(1).shape is None else node.shape(1)[:1]
         outputs = [
-            Value(one.dtype, None if one.shape is None or not batch else (*batch, *one.shape)) for one in outputs
+            Value(output.dtype, None if output.shape is None or not batch else (*batch, *output.shape))
+            for output in outputs
         ]
         runs = None if runs is None or not batch else runs * batch[0]
     return outputs, [dataclasses.replace(body, runs=runs)]
@@ -224,12 +225,12 @@ def scan(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
 
 def sequence_map(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     """The body runs once for each element of a sequence, whose number is not known."""
-    given = [
+    arguments = [
         value if value.proto is None else walk.declared(value.proto.sequence_type.elem_type)
         for value in node.inputs
         if value is not None
     ]
-    return [], [_body(node, walk, given, values)]
+    return [], [_body(node, walk, arguments, values)]
 
 
 RULES: dict[str, Callable[[Node, GraphWalk, Scope], Outputs]] = {

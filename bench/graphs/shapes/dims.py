@@ -128,10 +128,10 @@ class Dim:
         terms: dict[Monomial, int] = {}
         others = _terms(other)
         _check_number(len(self.terms) * len(others), MOST_TERMS, "terms")
-        for first, one in self.terms.items():
+        for first, factor in self.terms.items():
             for second, two in others.items():
                 monomial = tuple(sorted((*first, *second), key=lambda atom: atom.key))
-                terms[monomial] = terms.get(monomial, 0) + one * two
+                terms[monomial] = terms.get(monomial, 0) + factor * two
         return _size(terms)
 
     __rmul__ = __mul__
@@ -204,11 +204,11 @@ def _check_number(number: int, limit: int, of: str) -> None:
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
-    kept = {monomial: factor for monomial, factor in terms.items() if factor}
-    _check_number(max(len(kept), *map(len, kept), 0), MOST_TERMS, "terms or factors")
-    if not kept:
+    monomials = {monomial: factor for monomial, factor in terms.items() if factor}
+    _check_number(max(len(monomials), *map(len, monomials), 0), MOST_TERMS, "terms or factors")
+    if not monomials:
         return 0
-    return kept[()] if len(kept) == 1 and () in kept else Dim(kept)
+    return monomials[()] if len(monomials) == 1 and () in monomials else Dim(monomials)
 
 
 def _atom(operation: str, *arguments: Size) -> Size:
@@ -239,81 +239,81 @@ def never_negative(size: Size) -> bool:
     for monomial, factor in size.terms.items():  # a subtracted minimum is at most either of its two arguments
         if factor < 0 and len(monomial) == 1 and monomial[0].operation == "min":
             rest = size - Dim({monomial: factor})
-            return any(never_negative(rest + factor * one) for one in monomial[0].arguments)
+            return any(never_negative(rest + factor * argument) for argument in monomial[0].arguments)
     return False
 
 
-def minimum(one: Size, other: Size) -> Size:
+def minimum(size: Size, other: Size) -> Size:
     """The smaller of two sizes."""
-    if never_negative(other - one):
-        return one
-    return other if never_negative(one - other) else _atom("min", one, other)
+    if never_negative(other - size):
+        return size
+    return other if never_negative(size - other) else _atom("min", size, other)
 
 
-def maximum(one: Size, other: Size) -> Size:
+def maximum(size: Size, other: Size) -> Size:
     """The larger of two sizes."""
-    if never_negative(one - other):
-        return one
-    return other if never_negative(other - one) else _atom("max", one, other)
+    if never_negative(size - other):
+        return size
+    return other if never_negative(other - size) else _atom("max", size, other)
 
 
-def broadcast(one: Size, other: Size) -> Size | None:
+def broadcast(size: Size, other: Size) -> Size | None:
     """The size that two sizes broadcast to; None if they differ and neither is 1."""
-    if one == other or other == 1:
-        return one
-    if one == 1:
+    if size == other or other == 1:
+        return size
+    if size == 1:
         return other
-    if isinstance(one, int):
-        return one if isinstance(other, Dim) else None
-    return other if isinstance(other, int) else _atom("broadcast", one, other)
+    if isinstance(size, int):
+        return size if isinstance(other, Dim) else None
+    return other if isinstance(other, int) else _atom("broadcast", size, other)
 
 
-def equal(one: Size, other: Size) -> Size:
+def equal(size: Size, other: Size) -> Size:
     """1 if two sizes are equal, else 0."""
-    if one == other:
+    if size == other:
         return 1
-    apart = one - other
-    return 0 if never_negative(apart - 1) or never_negative(-apart - 1) else _atom("equal", one, other)
+    apart = size - other
+    return 0 if never_negative(apart - 1) or never_negative(-apart - 1) else _atom("equal", size, other)
 
 
-def less(one: Size, other: Size) -> Size:
+def less(size: Size, other: Size) -> Size:
     """1 if the first size is smaller than the second, else 0."""
-    if never_negative(other - one - 1):
+    if never_negative(other - size - 1):
         return 1
-    return 0 if never_negative(one - other) else _atom("less", one, other)
+    return 0 if never_negative(size - other) else _atom("less", size, other)
 
 
-def select(condition: Size, one: Size, other: Size) -> Size:
-    """The size `one` if the condition is not 0, else the size `other`."""
+def select(condition: Size, size: Size, other: Size) -> Size:
+    """`size` if the condition is not 0, else the size `other`."""
     if not isinstance(condition, Dim):
-        return one if condition else other
-    return one if one == other else _atom("select", condition, one, other)
+        return size if condition else other
+    return size if size == other else _atom("select", condition, size, other)
 
 
-def true_quotient(one: Any, other: Any) -> Any:
+def true_quotient(dividend: Any, other: Any) -> Any:
     """The exact quotient of two numbers or expressions.
 
     Raises:
         TypeError: the quotient of two expressions is not known to be whole.
     """
-    if not isinstance(one, Dim) and not isinstance(other, Dim):
-        return one / other
-    exact = _divided(one, other)
+    if not isinstance(dividend, Dim) and not isinstance(other, Dim):
+        return dividend / other
+    exact = _divided(dividend, other)
     if exact is None:
-        raise TypeError(f"{one} / {other} is no whole number")
+        raise TypeError(f"{dividend} / {other} is no whole number")
     return exact
 
 
-def truncated_quotient(one: Size, other: Size) -> Size:
+def truncated_quotient(dividend: Size, other: Size) -> Size:
     """Integer division that rounds toward 0, as in ONNX and C."""
-    if never_negative(one) and never_negative(other):
-        return _floordiv(one, other)
-    return _atom("truncdiv", one, other)
+    if never_negative(dividend) and never_negative(other):
+        return _floordiv(dividend, other)
+    return _atom("truncdiv", dividend, other)
 
 
-def ceil_div(one: Size, other: Size) -> Size:
+def ceil_div(dividend: Size, other: Size) -> Size:
     """Division that rounds up."""
-    return -_floordiv(-one, other)
+    return -_floordiv(-dividend, other)
 
 
 def scaled(size: Size, scale: float) -> Size:
@@ -329,17 +329,19 @@ def scaled_down(size: int, numerator: int, denominator: int) -> int:
     return math.floor(np.float32(size) * np.float32(numerator / denominator))
 
 
-def _floordiv(one: Size, other: Size) -> Size:
-    exact = _divided(one, other)
+def _floordiv(dividend: Size, other: Size) -> Size:
+    exact = _divided(dividend, other)
     if exact is not None:
         return exact
-    if isinstance(one, int) and isinstance(other, int):
-        return one // other
+    if isinstance(dividend, int) and isinstance(other, int):
+        return dividend // other
     if isinstance(other, int) and other > 0:
         whole = {
-            monomial: factor // other for monomial, factor in _terms(one).items() if factor % other == 0 or not monomial
+            monomial: factor // other
+            for monomial, factor in _terms(dividend).items()
+            if factor % other == 0 or not monomial
         }
-        rest = one - other * _size(whole)
+        rest = dividend - other * _size(whole)
         if not isinstance(rest, Dim):
             return _size(whole) + rest // other
         if len(rest.terms) == 1:  # rounding down twice is rounding down once
@@ -350,16 +352,16 @@ def _floordiv(one: Size, other: Size) -> Size:
                 if isinstance(divisor, int) and divisor > 0:
                     return _size(whole) + _floordiv(size, divisor * other)
         return _size(whole) + _atom("floordiv", rest, other)
-    return _atom("floordiv", one, other)
+    return _atom("floordiv", dividend, other)
 
 
-def _divided(one: Size, other: Size) -> Size | None:
+def _divided(dividend: Size, other: Size) -> Size | None:
     """The quotient of two polynomials if the division leaves no remainder, and None otherwise."""
     divisor = _terms(other)
     if not divisor or other == 0:
         return None
     lead, lead_factor = max(divisor.items(), key=_rank)
-    rest: Size = one
+    rest: Size = dividend
     quotient: Size = 0
     while rest != 0:
         monomial, factor = max(_terms(rest).items(), key=_rank)

@@ -43,15 +43,15 @@ def solution(
     sizes = {dim: min(max(near[dim], low), high) for dim, (low, high) in ranges.items()}
     undecided = False
     for together in _components(required):
-        dims = sorted(frozenset().union(*(one.dims for one in together)))
+        dims = sorted(frozenset().union(*(requirement.dims for requirement in together)))
         try:
-            found = _search(together, {dim: ranges[dim] for dim in dims}, near)
+            component_sizes = _search(together, {dim: ranges[dim] for dim in dims}, near)
         except UndecidedError:  # what has no solution may come after it
             undecided = True
             continue
-        if found is None:
+        if component_sizes is None:
             return None
-        sizes.update(found)
+        sizes.update(component_sizes)
     if undecided:
         raise UndecidedError
     return sizes
@@ -60,28 +60,28 @@ def solution(
 def _components(required: Iterable[Requirement]) -> list[list[Requirement]]:
     """The requirements, those together that are linked by dimensions."""
     components: list[list[Requirement]] = []
-    for one in required:
-        linked = [group for group in components if any(other.dims & one.dims for other in group)]
+    for requirement in required:
+        linked = [group for group in components if any(other.dims & requirement.dims for other in group)]
         components = [group for group in components if group not in linked]
-        components.append([*itertools.chain.from_iterable(linked), one])
+        components.append([*itertools.chain.from_iterable(linked), requirement])
     return components
 
 
 def _search(
     required: Sequence[Requirement], ranges: Mapping[str, Range], near: Mapping[str, int]
 ) -> dict[str, int] | None:
-    if any(_is_indivisible(one) for one in required):
+    if any(_is_indivisible(requirement) for requirement in required):
         return None
     pending = [dict(ranges)]
     for _ in range(MOST_CUT):
         if not pending:
             return None
         box = pending.pop()
-        if not all(_may_hold(one, box) for one in required):
+        if not all(_may_hold(requirement, box) for requirement in required):
             continue
         sizes = {dim: min(max(near[dim], low), high) for dim, (low, high) in box.items()}
         known: dict[Atom, int] = {}
-        if all(one.is_met(sizes, known) for one in required):
+        if all(requirement.is_met(sizes, known) for requirement in required):
             return sizes
         dim = max(box, key=lambda dim: (box[dim][1] + 1) / (box[dim][0] + 1))
         low, high = box[dim]
@@ -92,11 +92,11 @@ def _search(
     raise UndecidedError
 
 
-def _is_indivisible(one: Requirement) -> bool:
+def _is_indivisible(requirement: Requirement) -> bool:
     """Whether two sizes cannot be equal because a number divides all terms of their difference but the last."""
-    if one.holds is not equal:
+    if requirement.holds is not equal:
         return False
-    for left, right in itertools.combinations(one.sizes, 2):
+    for left, right in itertools.combinations(requirement.sizes, 2):
         apart = left - right
         terms = apart.terms if isinstance(apart, Dim) else {(): apart}
         divisor = math.gcd(*(factor for atoms, factor in terms.items() if atoms))
@@ -106,13 +106,13 @@ def _is_indivisible(one: Requirement) -> bool:
     return False
 
 
-def _may_hold(one: Requirement, box: Mapping[str, Range]) -> bool:
+def _may_hold(requirement: Requirement, box: Mapping[str, Range]) -> bool:
     """Whether numbers within the ranges of its sizes meet a requirement."""
     try:
-        ranges = [_range(size, box) for size in one.sizes]
+        ranges = [_range(size, box) for size in requirement.sizes]
     except ZeroDivisionError:
         return False
-    if one.holds is equal:
+    if requirement.holds is equal:
         return max(low for low, _ in ranges) <= min(high for _, high in ranges)
     return all(high >= 0 for _, high in ranges)
 
@@ -133,42 +133,42 @@ def _range(size: Size, box: Mapping[str, Range]) -> Range:
 def _of_atom(atom: Atom, box: Mapping[str, Range]) -> Range:
     if atom.is_symbol:
         return box[atom.arguments[0]]
-    one, other = (_range(argument, box) for argument in atom.arguments)
+    bounds, other = (_range(argument, box) for argument in atom.arguments)
     match atom.operation:
         case "min":
-            return min(one[0], other[0]), min(one[1], other[1])
+            return min(bounds[0], other[0]), min(bounds[1], other[1])
         case "max":
-            return max(one[0], other[0]), max(one[1], other[1])
+            return max(bounds[0], other[0]), max(bounds[1], other[1])
         case "floordiv":
-            return _quotient(one, _divisor(other))
+            return _quotient(bounds, _divisor(other))
         case "mod":
-            return _remainder(one, _divisor(other))
+            return _remainder(bounds, _divisor(other))
     raise AssertionError(f"no text states {atom.operation}")
 
 
-def _divisor(one: Range) -> Range:
-    if one == (0, 0):
+def _divisor(bounds: Range) -> Range:
+    if bounds == (0, 0):
         raise ZeroDivisionError
-    return one[0] or 1, one[1] or -1
+    return bounds[0] or 1, bounds[1] or -1
 
 
-def _quotient(one: Range, other: Range) -> Range:
+def _quotient(bounds: Range, other: Range) -> Range:
     if other[0] > 0 or other[1] < 0:
-        return _corners(one, other, int.__floordiv__)
-    largest = max(abs(one[0]), abs(one[1]))
+        return _corners(bounds, other, int.__floordiv__)
+    largest = max(abs(bounds[0]), abs(bounds[1]))
     return -largest, largest
 
 
-def _remainder(one: Range, other: Range) -> Range:
+def _remainder(bounds: Range, other: Range) -> Range:
     if other[0] < 0:
         largest = max(abs(other[0]), abs(other[1]))
         return -largest, largest
-    if other[0] == other[1] and one[0] // other[0] == one[1] // other[0]:
-        return one[0] % other[0], one[1] % other[0]
-    return 0, min(other[1] - 1, one[1]) if one[0] >= 0 else other[1] - 1
+    if other[0] == other[1] and bounds[0] // other[0] == bounds[1] // other[0]:
+        return bounds[0] % other[0], bounds[1] % other[0]
+    return 0, min(other[1] - 1, bounds[1]) if bounds[0] >= 0 else other[1] - 1
 
 
-def _corners(one: Range, other: Range, operation: object) -> Range:
+def _corners(bounds: Range, other: Range, operation: object) -> Range:
     """The range of an operation that grows or falls along each of its sides."""
-    found = [operation(left, right) for left in one for right in other]  # type: ignore[operator]
-    return min(found), max(found)
+    corners = [operation(left, right) for left in bounds for right in other]  # type: ignore[operator]
+    return min(corners), max(corners)

@@ -80,8 +80,8 @@ def infer(stored: Stored, inputs: Mapping[str, tuple[int, ...]], chosen: Chosen)
         bound = {**inputs, **{name: constraints.shape_of(shape, proposal.sizes) for name, shape in dynamic.items()}}
         with contextlib.suppress(ShapeError):
             inferred = inference.infer(stored, bound, known)
-            found = dataclasses.replace(chosen, sizes=proposal.sizes)
-            return Fitted(inferred=inferred, inputs=bound, chosen=found, likely=chosen.sizes, reasons=proposal.reasons)
+            choice = dataclasses.replace(chosen, sizes=proposal.sizes)
+            return Fitted(inferred=inferred, inputs=bound, chosen=choice, likely=chosen.sizes, reasons=proposal.reasons)
     if likely is None:
         assert refused is not None
         raise refused
@@ -108,17 +108,19 @@ def followed(required: Requirements, proposal: Proposal, chosen: Chosen) -> dict
         proposal: sizes that fit.
         chosen: the likely sizes.
     """
-    found: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for dim in proposal.reasons:
         if dim in chosen.given or symbol(dim) != chosen.stated.sizes.get(dim):
             continue
-        for one in required.always:
-            others = [size for size in one.sizes if size != symbol(dim)] if one.equates(symbol(dim)) else []
+        for requirement in required.always:
+            others = (
+                [size for size in requirement.sizes if size != symbol(dim)] if requirement.equates(symbol(dim)) else []
+            )
             texts = [text for size in others if (text := _text(size, dim, proposal.sizes)) is not None]
             if texts:
-                found[dim] = texts[0]
+                expressions[dim] = texts[0]
                 break
-    return found
+    return expressions
 
 
 def _text(size: Size, dim: str, sizes: Mapping[str, int]) -> str | None:
@@ -137,7 +139,7 @@ def contradiction(required: Requirements, chosen: Chosen) -> str | None:
     """
     if 0 in chosen.given.values():
         return None
-    of_given = [one for one in required.unmet(chosen.sizes) if one.dims <= chosen.fixed]
+    of_given = [requirement for requirement in required.unmet(chosen.sizes) if requirement.dims <= chosen.fixed]
     if not of_given:
         return None
     sizes = {dim: chosen.sizes[dim] for dim in sorted(of_given[0].dims)}

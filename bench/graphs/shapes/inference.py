@@ -46,13 +46,13 @@ def infer(
     """
     model = stored.model
     walk = Walk(stored)
-    given = {value.name: walk.declared(value.type, inputs.get(value.name)) for value in fed_inputs(model.graph)}
+    input_values = {value.name: walk.declared(value.type, inputs.get(value.name)) for value in fed_inputs(model.graph)}
     for name, number in (numbers or {}).items():
-        value = given.get(name)
+        value = input_values.get(name)
         if value is not None and value.numbers is not None and math.prod(value.numbers) <= MAX_ELEMENTS:
             number = number if is_floating(value.dtype) else int(number)
-            given[name] = Value(value.dtype, value.shape, np.full(value.numbers, number, object))
-    steps, values = walk.graph(model.graph, given, {}, "")
+            input_values[name] = Value(value.dtype, value.shape, np.full(value.numbers, number, object))
+    steps, values = walk.graph(model.graph, input_values, {}, "")
     return Inferred(model=model, steps=steps, values=values)
 
 
@@ -151,7 +151,7 @@ class Walk:
         except UnknownError:
             outputs = []
         is_open = not all(isinstance(body.runs, int) for body in bodies) if bodies else False
-        made: list[Value | None] = []
+        node_outputs: list[Value | None] = []
         for name, value in itertools.zip_longest(node.makes, outputs[: len(node.makes)]):
             if name:
                 if value is None or value.numbers is None:
@@ -161,8 +161,8 @@ class Walk:
                 values[name] = value
             if value is not None and value.numbers is not None and (flaw := impossible(value.numbers)):
                 raise ShapeError(f"{node.what} makes {name!r}, which {flaw}")
-            made.append(value)
-        node.outputs = made
+            node_outputs.append(value)
+        node.outputs = node_outputs
         return Step(node, bodies, is_open, why)
 
     def _outputs(self, node: Node) -> tuple[Sequence[Value | None], str | None]:
@@ -188,11 +188,11 @@ class Walk:
         data = {}
         for name, value in values.items():
             elements = value.elements
-            if elements is not None and not any(isinstance(one, Dim) for one in elements.reshape(-1)):
+            if elements is not None and not any(isinstance(element, Dim) for element in elements.reshape(-1)):
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(value.dtype)
                 data[name] = onnx.numpy_helper.from_array(elements.astype(dtype), name)
         try:
-            found = onnx.shape_inference.infer_node_outputs(
+            output_types = onnx.shape_inference.infer_node_outputs(
                 schema, node.proto, types, data, opset_imports=self._imports
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
@@ -200,7 +200,9 @@ class Walk:
         except (TypeError, ValueError) as error:  # its binding takes no such number, or its message is no UTF-8
             return [], f"onnx cannot infer it: {' '.join(str(error).split())}"
         return [
-            self.declared(found[name], unknown=functools.partial(node.fresh, index)) if name in found else None
+            self.declared(output_types[name], unknown=functools.partial(node.fresh, index))
+            if name in output_types
+            else None
             for index, name in enumerate(node.makes)
         ], None
 
@@ -231,9 +233,9 @@ def _inner(outer: Scope) -> collections.ChainMap[str, Value]:
     return collections.ChainMap({}, *around)
 
 
-def _check_sizes(given: Scope, path: str) -> None:
+def _check_sizes(inputs: Scope, path: str) -> None:
     """Refuse inputs of a graph of which there can be none."""
-    for name, value in given.items():
+    for name, value in inputs.items():
         if value.numbers is not None and (why := impossible(value.numbers)):
             raise ShapeError(f"the input {name!r} of {path or 'the graph'} {why}")
 

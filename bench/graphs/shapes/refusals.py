@@ -18,7 +18,7 @@ MOST_ADDED = 64
 
 def refusal(
     stated: Stated,
-    given: Mapping[str, int],
+    options: Mapping[str, int],
     required: Sequence[Requirement],
     ranges: Mapping[str, Range],
     likely: Mapping[str, int],
@@ -29,48 +29,56 @@ def refusal(
 
     Args:
         stated: what the texts in the shapes of the inputs stand for.
-        given: sizes by text or dimension.
+        options: sizes by text or dimension.
         required: what the texts and the sizes that were given require, each named as `dimension 'TEXT'`.
         ranges: the sizes that each dimension can have.
         likely: sizes of all dimensions; those that were given are as given.
         is_proven: whether it is proven that no sizes fit.
     """
-    core = _core(required, ranges) if is_proven else [one for one in required if not one.is_met(likely, {})]
-    fixed = {dim: likely[dim] for dim in sorted(frozenset().union(*(one.dims for one in core))) if dim in given}
-    of_given = [one for one in core if one.what == AS_GIVEN]
+    core = (
+        _core(required, ranges)
+        if is_proven
+        else [requirement for requirement in required if not requirement.is_met(likely, {})]
+    )
+    fixed = {
+        dim: likely[dim]
+        for dim in sorted(frozenset().union(*(requirement.dims for requirement in core)))
+        if dim in options
+    }
+    of_given = [requirement for requirement in core if requirement.what == AS_GIVEN]
     if not of_given:
-        return _unfit(core, given, fixed, is_proven, _nearest(core, ranges, likely, fixed))
+        return _unfit(core, options, fixed, is_proven, _nearest(core, ranges, likely, fixed))
     texts = {f"dimension {text!r}": text for text in stated.following}
     first, *others = of_given
     text = texts[first.node]
-    made = _possible([one for one in required if one is not first], ranges, likely)
-    free = " and ".join(dim for dim in stated.of(text) if dim not in given)
+    sizes = _possible([requirement for requirement in required if requirement is not first], ranges, likely)
+    free = " and ".join(dim for dim in stated.of(text) if dim not in options)
     if not free:
-        values = " and ".join(f"{dim}={given[dim]}" for dim in stated.of(text))
+        values = " and ".join(f"{dim}={options[dim]}" for dim in stated.of(text))
         value = value_of(stated.sizes[text], likely)
         fix = f"leave one of them out, or say {option(text, value)}"
-        return f"{first.node} is given {given[text]}, and {values} make it {value}; {fix}"
+        return f"{first.node} is given {options[text]}, and {values} make it {value}; {fix}"
     sides = [f"{name}={size}" for name, size in fixed.items()]
-    sides += [f"{texts[one.node]}={given[texts[one.node]]}" for one in others]
-    sides += dict.fromkeys(f"a whole {texts[one.node]!r}" for one in core if one.what == WHOLE)
+    sides += [f"{texts[requirement.node]}={options[texts[requirement.node]]}" for requirement in others]
+    sides += dict.fromkeys(f"a whole {texts[requirement.node]!r}" for requirement in core if requirement.what == WHOLE)
     makes = f"which no size of {free} makes" if is_proven else f"and no size of {free} was found that makes it"
-    fixes = [] if made is None else [f"say {option(text, value_of(stated.sizes[text], made))}"]
-    if others or made is None:
+    fixes = [] if sizes is None else [f"say {option(text, value_of(stated.sizes[text], sizes))}"]
+    if others or sizes is None:
         fixes.insert(0, "leave one of them out")
-    return f"{first.node} is given {given[text]}, {makes}{_with(sides)}; {', or '.join(fixes)}"
+    return f"{first.node} is given {options[text]}, {makes}{_with(sides)}; {', or '.join(fixes)}"
 
 
 def _unfit(
-    core: Sequence[Requirement], given: Mapping[str, int], fixed: Mapping[str, int], is_proven: bool, fix: str
+    core: Sequence[Requirement], options: Mapping[str, int], fixed: Mapping[str, int], is_proven: bool, fix: str
 ) -> str:
     """That expressions are no sizes, whatever the dimensions are that nobody gave."""
     first = core[0]
-    free = " and ".join(sorted(dim for dim in first.dims if dim not in given))
+    free = " and ".join(sorted(dim for dim in first.dims if dim not in options))
     sides = [f"{dim}={size}" for dim, size in fixed.items()]
     if not is_proven:
         return f"no size of {free} was found with which {first.node} {first.what}{_with(sides)}"
     sides += [f"any {free}"] if free else []
-    others = dict.fromkeys(one.node for one in core if one.node != first.node)
+    others = dict.fromkeys(requirement.node for requirement in core if requirement.node != first.node)
     where = f", together with {' and '.join(others)}" if others else ""
     wrong = "is no whole number" if first.what == WHOLE else "is no size of 0 or more"
     return f"{first.node} {wrong}{_with(sides)}{where}; {fix}"
@@ -83,8 +91,8 @@ def _with(sides: Sequence[str]) -> str:
 def _core(required: Iterable[Requirement], ranges: Mapping[str, Range]) -> list[Requirement]:
     """Those of requirements that no sizes meet together, of which none can be left out."""
     core = list(required)
-    for one in sorted(core, key=lambda one: one.what != AS_GIVEN):  # those of the file say more, and are kept
-        rest = [other for other in core if other is not one]
+    for requirement in sorted(core, key=lambda each: each.what != AS_GIVEN):  # those of the file say more, and are kept
+        rest = [other for other in core if other is not requirement]
         with contextlib.suppress(UndecidedError):
             core = core if solution(rest, ranges, _least(ranges)) is not None else rest
     return core

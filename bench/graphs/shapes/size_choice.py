@@ -35,8 +35,8 @@ class Chosen:
     def values(self) -> dict[str, int]:
         """The sizes of all dimensions and texts; what was given is as given, though it may contradict the rest."""
         following = [text for text in self.stated.following if text not in self.given]
-        found = {text: value_of(self.stated.sizes[text], self.sizes) for text in following}
-        return {**self.sizes, **found, **self.given}
+        text_sizes = {text: value_of(self.stated.sizes[text], self.sizes) for text in following}
+        return {**self.sizes, **text_sizes, **self.given}
 
     @property
     def fixed(self) -> set[str]:
@@ -59,7 +59,7 @@ class Chosen:
         """The dimensions to which sizes that were given for expressions leave no other size."""
         about = [dim for text in self.stated.following if text in self.given for dim in self.stated.of(text)]
         required, ranges = _requirements(self.stated, self.given), _ranges(self.stated, self.given)
-        if not about or any(not one.is_met(self.sizes, {}) for one in required):
+        if not about or any(not requirement.is_met(self.sizes, {}) for requirement in required):
             return []
         open_dims = [dim for dim in dict.fromkeys(about) if dim not in self.given]
         return [dim for dim in open_dims if _is_only_size(dim, required, ranges, self.sizes)]
@@ -67,43 +67,43 @@ class Chosen:
     def told(self, *, without: Collection[str] = ()) -> list[str]:
         """The line about these sizes, but for those that depend on the dimensions in `without`."""
         depends = {text for text in self.stated.following if set(self.stated.of(text)).intersection(without)}
-        kept = [
+        groups = [
             {text: size for text, size in sizes.items() if text not in without and text not in depends}
             for sizes in (self.guessed, self.given, self.following)
         ]
-        return tell_sizes(*kept)
+        return tell_sizes(*groups)
 
     def with_requirements(self, required: Requirements) -> Requirements:
         """The requirements of a graph, and those of what was given."""
         return dataclasses.replace(required, always=(*required.always, *_requirements(self.stated, self.given)))
 
 
-def choose(stated: Stated, given: Mapping[str, int], likely: Mapping[str, int], *, strict: bool = True) -> Chosen:
+def choose(stated: Stated, options: Mapping[str, int], likely: Mapping[str, int], *, strict: bool = True) -> Chosen:
     """The sizes of all dimensions that fit those that were given.
 
     Args:
         stated: what the texts in the shapes of the inputs stand for.
-        given: sizes by text or dimension.
+        options: sizes by text or dimension.
         likely: sizes of the dimensions, by name; those that were given count instead.
         strict: whether what contradicts itself is refused.
 
     Raises:
         InputError: no sizes fit what was given; the message has both sides.
     """
-    sizes = {dim: given.get(dim, likely.get(dim, 1)) for dim in stated.dims}
-    chosen = Chosen(stated=stated, given=given, sizes=sizes)
-    required, ranges = _requirements(stated, given), _ranges(stated, given)
+    sizes = {dim: options.get(dim, likely.get(dim, 1)) for dim in stated.dims}
+    chosen = Chosen(stated=stated, given=options, sizes=sizes)
+    required, ranges = _requirements(stated, options), _ranges(stated, options)
     proposed = next(proposals(Requirements(always=tuple(required)), sizes, chosen.fixed), None)
-    found = None if proposed is None else proposed.sizes
+    fitting_sizes = None if proposed is None else proposed.sizes
     is_proven = False
-    if found is None or any(size == 0 != sizes[dim] for dim, size in found.items()):
+    if fitting_sizes is None or any(size == 0 != sizes[dim] for dim, size in fitting_sizes.items()):
         with contextlib.suppress(UndecidedError):
-            found = _with_elements(required, ranges, sizes)
-            is_proven = found is None
-    if found is not None:
-        return dataclasses.replace(chosen, sizes=found)
+            fitting_sizes = _with_elements(required, ranges, sizes)
+            is_proven = fitting_sizes is None
+    if fitting_sizes is not None:
+        return dataclasses.replace(chosen, sizes=fitting_sizes)
     if strict:
-        raise InputError(refusal(stated, given, required, ranges, sizes, is_proven=is_proven))
+        raise InputError(refusal(stated, options, required, ranges, sizes, is_proven=is_proven))
     return chosen
 
 
@@ -116,16 +116,16 @@ def _with_elements(
     """
     raised = {dim: (1, high) for dim, (low, high) in ranges.items() if low == 0 < min(high, sizes[dim])}
     with contextlib.suppress(UndecidedError):
-        if (found := solution(required, {**ranges, **raised}, sizes)) is not None:
-            return found
-    found = solution(required, ranges, sizes)
+        if (fitting_sizes := solution(required, {**ranges, **raised}, sizes)) is not None:
+            return fitting_sizes
+    fitting_sizes = solution(required, ranges, sizes)
     for dim in sorted(raised, key=lambda dim: "past" in dim.lower()):
-        if found is not None:
+        if fitting_sizes is not None:
             tried = {**ranges, dim: raised[dim]}
             with contextlib.suppress(UndecidedError):
                 if (better := solution(required, tried, sizes)) is not None:
-                    ranges, found = tried, better
-    return found
+                    ranges, fitting_sizes = tried, better
+    return fitting_sizes
 
 
 def _is_only_size(
@@ -139,22 +139,22 @@ def _is_only_size(
         return False
 
 
-def _ranges(stated: Stated, given: Mapping[str, int]) -> dict[str, Range]:
+def _ranges(stated: Stated, options: Mapping[str, int]) -> dict[str, Range]:
     """The sizes that each dimension can have."""
-    return {dim: (given[dim], given[dim]) if dim in given else (0, LARGEST) for dim in stated.dims}
+    return {dim: (options[dim], options[dim]) if dim in options else (0, LARGEST) for dim in stated.dims}
 
 
-def _requirements(stated: Stated, given: Mapping[str, int]) -> list[Requirement]:
+def _requirements(stated: Stated, options: Mapping[str, int]) -> list[Requirement]:
     """What the texts, and the sizes that were given for them, require of dimensions."""
-    found = []
+    requirements = []
     for text in stated.following:
         size, about = stated.sizes[text], (f"dimension {text!r}", frozenset(stated.of(text)))
-        found.append(_requirement(about, "is 0 or more", (size,), _is_size))
+        requirements.append(_requirement(about, "is 0 or more", (size,), _is_size))
         if text in stated.remainders:
-            found.append(_requirement(about, WHOLE, (stated.remainders[text], 0), equal))
-        if text in given:
-            found.append(_requirement(about, AS_GIVEN, (size, given[text]), equal))
-    return found
+            requirements.append(_requirement(about, WHOLE, (stated.remainders[text], 0), equal))
+        if text in options:
+            requirements.append(_requirement(about, AS_GIVEN, (size, options[text]), equal))
+    return requirements
 
 
 def _requirement(

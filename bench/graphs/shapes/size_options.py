@@ -45,17 +45,17 @@ def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
         InputError: a text is not a name and whole numbers, or names a size twice.
     """
     fix = "not a size of a dimension: {!r}; write --dim height=224, or --dim height=224,448 for two sizes"
-    found: dict[str, tuple[int, ...]] = {}
+    axes: dict[str, tuple[int, ...]] = {}
     for name, match in _matched(texts, AXIS, fix):
         sizes = tuple(map(int, match["sizes"].split(",")))
         if re.search(r"=\d+,", name):
             raise InputError(
                 f"not one dimension: '{name}={match['sizes']}'; write --dim height=224,448 --dim width=320"
             )
-        if name in found or len(set(sizes)) != len(sizes):
+        if name in axes or len(set(sizes)) != len(sizes):
             raise InputError(f"--dim names {name!r} twice, or a size of it; write each once, as in --dim {name}=16,64")
-        found[name] = sizes
-    return found
+        axes[name] = sizes
+    return axes
 
 
 def shapes_from(texts: Iterable[str]) -> dict[str, GivenShape]:
@@ -80,20 +80,20 @@ def option(dim: str, size: int | str) -> str:
 
 
 def tell_sizes(
-    guessed: Mapping[str, int], given: Mapping[str, int] = {}, following: Mapping[str, int] = {}
+    guessed: Mapping[str, int], options: Mapping[str, int] = {}, following: Mapping[str, int] = {}
 ) -> list[str]:
     """The line about the sizes of dimensions; no line where a person gave them all.
 
     Args:
         guessed: sizes that nobody gave, by dimension.
-        given: sizes that a person gave.
+        options: sizes that a person gave.
         following: sizes that follow from the others.
     """
     if not guessed and not following:
         return []
-    kinds = ((given, "given"), (guessed, "guessed"), (following, "from these"))
+    kinds = ((options, "given"), (guessed, "guessed"), (following, "from these"))
     parts = [f"{', '.join(f'{dim}={size}' for dim, size in sizes.items())} ({how})" for sizes, how in kinds if sizes]
-    first = next(iter({**guessed, **given, **following}))
+    first = next(iter({**guessed, **options, **following}))
     return [f"sizes: {', '.join(parts)}; say others with {option(first, 'SIZE')}"]
 
 

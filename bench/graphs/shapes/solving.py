@@ -112,7 +112,7 @@ def _repair(
     A size of 1 is that of a batch, and is changed only where no other change helps. No elements are taken only where
     two changes do not avoid them.
     """
-    open_dims = dict.fromkeys(dim for one in unmet for dim in sorted(one.dims) if dim not in fixed)
+    open_dims = dict.fromkeys(dim for requirement in unmet for dim in sorted(requirement.dims) if dim not in fixed)
     best: _Change | None = None
     for dims in ([dim for dim in open_dims if sizes[dim] != 1], [dim for dim in open_dims if sizes[dim] == 1]):
         changes = [change for dim in dims if (change := _change(required, sizes, unmet, dim)) is not None]
@@ -146,16 +146,18 @@ def _pairs(
 
     Both are needed where one equation links the two: with a given `past + new`, another `new` takes another `past`.
     """
-    about = [one for one in unmet if dim in one.dims]
-    solutions = {size for one in about for size in _solutions(one, dim, sizes)}
+    about = [requirement for requirement in unmet if dim in requirement.dims]
+    solutions = {size for requirement in about for size in _solutions(requirement, dim, sizes)}
     for size in sorted({*USUAL, *solutions} - {sizes[dim]}):
         tried = {**sizes, dim: size}
         left = required.unmet(tried)
-        for other in sorted(frozenset().union(*(one.dims for one in left)).difference(fixed, [dim])):
-            linked = [one for one in left if other in one.dims]
+        for other in sorted(frozenset().union(*(requirement.dims for requirement in left)).difference(fixed, [dim])):
+            linked = [requirement for requirement in left if other in requirement.dims]
             if len(left) - len(linked) > most:  # the other dimension leaves these unmet
                 continue
-            values = {value for one in linked for value in _solutions(one, other, tried)} - {sizes[other]}
+            values = {value for requirement in linked for value in _solutions(requirement, other, tried)} - {
+                sizes[other]
+            }
             for value in sorted(values):
                 first = _Change(dim=dim, size=size, why=about[0].text(sizes))
                 yield first, _Change(dim=other, size=value, why=linked[0].text(tried))
@@ -167,8 +169,8 @@ def _change(required: Requirements, sizes: Mapping[str, int], unmet: Sequence[Re
     Of changes that are as good, one of a dimension that is a side of its own, as the total in `total = past + new`, is
     better, and no elements are worse.
     """
-    about = [one for one in unmet if dim in one.dims]
-    solutions = {size for one in about for size in _solutions(one, dim, sizes)}
+    about = [requirement for requirement in unmet if dim in requirement.dims]
+    solutions = {size for requirement in about for size in _solutions(requirement, dim, sizes)}
     for tried in ((*USUAL, *(solutions.difference(USUAL))), range(1, LARGEST + 1)):
         counts = {size: len(required.unmet({**sizes, dim: size})) for size in tried}
         fewest = min(counts.values())
@@ -176,14 +178,14 @@ def _change(required: Requirements, sizes: Mapping[str, int], unmet: Sequence[Re
             fitting = [size for size, count in counts.items() if count == fewest]
             fitting = [size for size in fitting if size] or fitting
             size = _chosen(_preferred(required, sizes, dim, fitting), sizes[dim])
-            is_side = any(symbol(dim) in one.sizes for one in about)
+            is_side = any(symbol(dim) in requirement.sizes for requirement in about)
             return _Change(dim=dim, size=size, why=about[0].text(sizes), rank=(fewest, not size, not is_side))
     return None
 
 
-def _solutions(one: Requirement, dim: str, sizes: Mapping[str, int]) -> Iterator[int]:
+def _solutions(requirement: Requirement, dim: str, sizes: Mapping[str, int]) -> Iterator[int]:
     """Sizes of a dimension that make two sizes of a requirement equal, as far as they grow in proportion to it."""
-    for left, right in itertools.combinations(one.sizes, 2):
+    for left, right in itertools.combinations(requirement.sizes, 2):
         try:
             at = [value_of(left, {**sizes, dim: size}) - value_of(right, {**sizes, dim: size}) for size in (0, 1)]
             slope = at[1] - at[0]

@@ -70,13 +70,17 @@ def stated(texts: Iterable[str], known: Mapping[str, int] = {}) -> Stated:
         known: sizes of dimensions, which are numbers then.
     """
     texts = tuple(dict.fromkeys(texts))
-    read = {text: found for text in texts if (found := _expression(text)) is not None}
-    dims = {text for text in texts if text not in read}.union(*(one.names for one in read.values() if one.is_meant))
+    read = {text: formula for text in texts if (formula := _expression(text)) is not None}
+    dims = {text for text in texts if text not in read}.union(*(each.names for each in read.values() if each.is_meant))
     sizes: dict[str, Size] = {}
     remainders: dict[str, Size] = {}
     for text in texts:
-        one = read.get(text)
-        size = one.size(known) if one is not None and (one.is_meant or one.names <= dims) else None
+        expression = read.get(text)
+        size = (
+            expression.size(known)
+            if expression is not None and (expression.is_meant or expression.names <= dims)
+            else None
+        )
         sizes[text], rest = (known.get(text, symbol(text)), 0) if size is None else size
         if rest != 0:
             remainders[text] = rest
@@ -122,8 +126,8 @@ def _expression(text: str) -> _Expression | None:
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     names = frozenset(node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called)
     is_meant = any(isinstance(node, (ast.Add, ast.Mult, ast.Call)) for node in nodes)
-    found = _Expression(tree=tree, names=names, is_meant=is_meant)
-    return found if names and found.size({}) is not None else None
+    expression = _Expression(tree=tree, names=names, is_meant=is_meant)
+    return expression if names and expression.size({}) is not None else None
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
@@ -137,9 +141,9 @@ def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
             return -above, below
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGNED:
             return SIGNED[type(sign)](_value(left, sizes), _value(right, sizes))
-        case ast.Call(func=ast.Name(id=name), args=[*given], keywords=[]) if name.lower() in CALLED:
+        case ast.Call(func=ast.Name(id=name), args=[*arguments], keywords=[]) if name.lower() in CALLED:
             is_rounding, function = CALLED[name.lower()]
-            values = [_value(one, sizes) for one in given]
+            values = [_value(argument, sizes) for argument in arguments]
             if is_rounding and len(values) == 1:
                 return function(values[0], (1, 1))
             if not is_rounding and len(values) > 1:
@@ -147,57 +151,57 @@ def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
     raise _NoArithmeticError
 
 
-def _sum(one: Quotient, other: Quotient) -> Quotient:
-    return one[0] * other[1] + other[0] * one[1], one[1] * other[1]
+def _sum(quotient: Quotient, other: Quotient) -> Quotient:
+    return quotient[0] * other[1] + other[0] * quotient[1], quotient[1] * other[1]
 
 
-def _difference(one: Quotient, other: Quotient) -> Quotient:
-    return one[0] * other[1] - other[0] * one[1], one[1] * other[1]
+def _difference(quotient: Quotient, other: Quotient) -> Quotient:
+    return quotient[0] * other[1] - other[0] * quotient[1], quotient[1] * other[1]
 
 
-def _product(one: Quotient, other: Quotient) -> Quotient:
-    return one[0] * other[0], one[1] * other[1]
+def _product(quotient: Quotient, other: Quotient) -> Quotient:
+    return quotient[0] * other[0], quotient[1] * other[1]
 
 
-def _quotient(one: Quotient, other: Quotient) -> Quotient:
+def _quotient(quotient: Quotient, other: Quotient) -> Quotient:
     if other[0] == 0:
         raise ZeroDivisionError
-    return one[0] * other[1], one[1] * other[0]
+    return quotient[0] * other[1], quotient[1] * other[0]
 
 
-def _floor(one: Quotient, other: Quotient) -> Quotient:
-    above, below = _quotient(one, other)
+def _floor(quotient: Quotient, other: Quotient) -> Quotient:
+    above, below = _quotient(quotient, other)
     return (above if below == 1 else above // below), 1
 
 
-def _ceil(one: Quotient, other: Quotient) -> Quotient:
-    above, below = _quotient(one, other)
+def _ceil(quotient: Quotient, other: Quotient) -> Quotient:
+    above, below = _quotient(quotient, other)
     return (above if below == 1 else ceil_div(above, below)), 1
 
 
-def _remainder(one: Quotient, other: Quotient) -> Quotient:
-    return _whole(one) % _whole(other), 1
+def _remainder(quotient: Quotient, other: Quotient) -> Quotient:
+    return _whole(quotient) % _whole(other), 1
 
 
-def _power(one: Quotient, other: Quotient) -> Quotient:
+def _power(quotient: Quotient, other: Quotient) -> Quotient:
     power = _whole(other)
     if isinstance(power, Dim) or not 0 <= power <= 8:
         raise _NoArithmeticError
-    return one[0] ** power, one[1] ** power
+    return quotient[0] ** power, quotient[1] ** power
 
 
-def _minimum(one: Quotient, other: Quotient) -> Quotient:
-    return minimum(_whole(one), _whole(other)), 1
+def _minimum(quotient: Quotient, other: Quotient) -> Quotient:
+    return minimum(_whole(quotient), _whole(other)), 1
 
 
-def _maximum(one: Quotient, other: Quotient) -> Quotient:
-    return maximum(_whole(one), _whole(other)), 1
+def _maximum(quotient: Quotient, other: Quotient) -> Quotient:
+    return maximum(_whole(quotient), _whole(other)), 1
 
 
-def _whole(one: Quotient) -> Size:
-    if one[1] != 1:
+def _whole(quotient: Quotient) -> Size:
+    if quotient[1] != 1:
         raise _NoArithmeticError
-    return one[0]
+    return quotient[0]
 
 
 SIGNED: dict[type[ast.operator], Callable[[Quotient, Quotient], Quotient]] = {

@@ -72,19 +72,19 @@ def tensor_info(name: str, value: Value) -> TensorInfo:
 
 def stated_dims(model: onnx.ModelProto) -> dict[str, tuple[int | str, ...] | None]:
     """Shapes of a graph's inputs as the file states them, with a text for each size that it leaves open."""
-    found: dict[str, tuple[int | str, ...] | None] = {}
+    shapes: dict[str, tuple[int | str, ...] | None] = {}
     for value in fed_inputs(model.graph):
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or not tensor.HasField("shape"):
-            found[value.name] = None
+            shapes[value.name] = None
             continue
         sizes: list[int | str] = []
         for axis, dim in enumerate(tensor.shape.dim):
             size = stated_size(dim)
             text = dim.dim_param if dim.dim_param not in ("", "?") else f"{value.name}_{axis}"
             sizes.append(text if size is None else size)
-        found[value.name] = tuple(sizes)
-    return found
+        shapes[value.name] = tuple(sizes)
+    return shapes
 
 
 def stated_of(shapes: Mapping[str, Sequence[int | str] | None], known: Mapping[str, int] = {}) -> Stated:
@@ -122,8 +122,8 @@ def bind_inputs(
         InputError: there is no such input or dimension, or a size does not fit.
     """
     inputs = stated_dims(model)
-    found = stated_of(inputs)
-    given = _given_dims(found, dict(dims or {}))
+    reading = stated_of(inputs)
+    options = _given_dims(reading, dict(dims or {}))
     free: dict[str, tuple[int, ...]] = {}  # inputs whose shape the file does not state
     for name, wanted in (shapes or {}).items():
         if name not in inputs:
@@ -136,14 +136,14 @@ def bind_inputs(
             raise InputError(
                 f"input {name!r} has {len(declared)} axes, {shape_text(declared)}; {shape_text(wanted)} was given"
             )
-        for axis, (size, asked) in enumerate(zip(declared, wanted, strict=True)):
-            if asked < 0:
-                raise InputError(f"axis {axis} of input {name!r} is given {asked}; a size is 0 or more")
-            if isinstance(size, int) and size != asked:
-                raise InputError(f"axis {axis} of input {name!r} is fixed to {size} in the file; {asked} was given")
-            if isinstance(size, str) and given.setdefault(size, asked) != asked:
-                raise InputError(f"dimension {size} is given two sizes, {given[size]} and {asked}")
-    chosen = choose(found, given, likely_sizes(found, (shape for shape in inputs.values() if shape is not None)))
+        for axis, (size, length) in enumerate(zip(declared, wanted, strict=True)):
+            if length < 0:
+                raise InputError(f"axis {axis} of input {name!r} is given {length}; a size is 0 or more")
+            if isinstance(size, int) and size != length:
+                raise InputError(f"axis {axis} of input {name!r} is fixed to {size} in the file; {length} was given")
+            if isinstance(size, str) and options.setdefault(size, length) != length:
+                raise InputError(f"dimension {size} is given two sizes, {options[size]} and {length}")
+    chosen = choose(reading, options, likely_sizes(reading, (shape for shape in inputs.values() if shape is not None)))
     bound = {
         name: tuple(chosen.values[size] if isinstance(size, str) else size for size in shape)
         for name, shape in inputs.items()
@@ -152,21 +152,23 @@ def bind_inputs(
     return {**bound, **free}, chosen
 
 
-def likely_sizes(found: Stated, shapes: Iterable[Sequence[int | str]]) -> dict[str, int]:
+def likely_sizes(reading: Stated, shapes: Iterable[Sequence[int | str]]) -> dict[str, int]:
     """The likely size of each dimension, by its name and its first place: as a size of its own, if it has such a place.
 
     Args:
-        found: what the texts in the shapes stand for.
+        reading: what the texts in the shapes stand for.
         shapes: of the inputs.
     """
     places = [(size, axis, len(shape)) for shape in shapes for axis, size in enumerate(shape) if isinstance(size, str)]
-    bare = {text: guess_size(text, axis, rank) for text, axis, rank in reversed(places) if text not in found.following}
-    within = {dim: guess_size(dim, axis, rank) for text, axis, rank in reversed(places) for dim in found.of(text)}
-    return {dim: bare.get(dim, within[dim]) for dim in found.dims}
+    bare = {
+        text: guess_size(text, axis, rank) for text, axis, rank in reversed(places) if text not in reading.following
+    }
+    within = {dim: guess_size(dim, axis, rank) for text, axis, rank in reversed(places) for dim in reading.of(text)}
+    return {dim: bare.get(dim, within[dim]) for dim in reading.dims}
 
 
-def _given_dims(found: Stated, dims: dict[str, int]) -> dict[str, int]:
-    names = list(dict.fromkeys((*found.sizes, *found.dims)))
+def _given_dims(reading: Stated, dims: dict[str, int]) -> dict[str, int]:
+    names = list(dict.fromkeys((*reading.sizes, *reading.dims)))
     for name, size in dims.items():
         if name not in names:
             raise InputError(f"no dimension {name!r}; {suggest(name, names)}")

@@ -86,10 +86,10 @@ def scheme(name: str) -> Scheme:
     Raises:
         InputError: no scheme has that name.
     """
-    found = {item.name: item for item in SCHEMES}
-    if name not in found:
-        raise InputError(f"no quantization named {name!r}; there are: {', '.join(found)}")
-    return found[name]
+    schemes = {item.name: item for item in SCHEMES}
+    if name not in schemes:
+        raise InputError(f"no quantization named {name!r}; there are: {', '.join(schemes)}")
+    return schemes[name]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -60,12 +60,14 @@ def differences(
         parts: list[str] = []
         ordered = np.sort(_numbers(array))
         for other, part in left_file.items():
-            room = missing[name] - sum(left_file[one].size for one in parts)
+            room = missing[name] - sum(left_file[tensor].size for tensor in parts)
             if part.size <= room and _is_within(_numbers(part), ordered):
                 parts.append(other)
         for other in parts:
             missing[name] -= left_file.pop(other).size
-    return {name: size for name, size in missing.items() if size}, {name: one.size for name, one in left_file.items()}
+    return {name: size for name, size in missing.items() if size}, {
+        name: tensor.size for name, tensor in left_file.items()
+    }
 
 
 def arrays_of_onnx(path: Path) -> dict[str, np.ndarray]:

@@ -61,16 +61,16 @@ def count(nodes: Sequence[Node], arrays: dict[int, tuple[str, Callable[[], np.nd
         nodes: all nodes of a model, those of its subgraphs included.
         arrays: name and reader of the stored arrays, by the `id` of their `Value`.
     """
-    found = learned(nodes)
+    counts = learned(nodes)
     weights = [
         Weight(name=arrays[key][0], num_params=number, array=arrays[key][1])
-        for key, number in found.items()
+        for key, number in counts.items()
         if key in arrays
     ]
     repeated = None
     with contextlib.suppress(InputError):  # their data lie in a file that is not here, and they count all the same
         repeated = repeats.told(weights)
-    return Counted(num_params=sum(found.values()), repeated=repeated)
+    return Counted(num_params=sum(counts.values()), repeated=repeated)
 
 
 def node(operator: str, inputs: Iterable[tuple[str, Value | None]], outputs: Iterable[str]) -> Node:

@@ -104,7 +104,7 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
         nodes: all nodes of a model, those of its subgraphs included.
         outputs: outputs of the model and of its subgraphs.
     """
-    found = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
+    counts = {id(value): numel(value) for value in outputs if value is not None and _may_be_learned(value)}
     nodes = list(nodes)
     behind, products, angles = _behind_scales(nodes), _products(nodes), _behind_angles(nodes)
     affine = _affine(nodes)
@@ -119,8 +119,8 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
             if number == 1 and node.op_type in ELEMENTWISE and not is_bias and id(node) not in affine:
                 continue
             if number and not (node.reads[position] in angles and number == max(value.numbers or (0,))):
-                found[id(value)] = number
-    return found
+                counts[id(value)] = number
+    return counts
 
 
 def _affine(nodes: Sequence[Node]) -> set[int]:
@@ -135,13 +135,13 @@ def _affine(nodes: Sequence[Node]) -> set[int]:
             readers.setdefault(name, []).append(node)
         if node.op_type in ("ConvInteger", "MatMulInteger") or (node.op_type == "Cast" and integers & {*node.reads}):
             integers |= {*node.makes}
-    found: set[int] = set()
+    ids: set[int] = set()
     for node in nodes:
         if node.op_type == "Mul" and _has_single(node) and integers.isdisjoint(node.reads):
             after = [reader for name in node.makes for reader in readers.get(name, ())]
             if len(after) == 1 and after[0].op_type == "Add" and _has_single(after[0]):
-                found |= {id(node), id(after[0])}
-    return found
+                ids |= {id(node), id(after[0])}
+    return ids
 
 
 def _has_single(node: Node) -> bool:
@@ -153,7 +153,7 @@ def _has_single(node: Node) -> bool:
 def _products(nodes: Iterable[Node]) -> set[str]:
     """Names of the values that are products with weights, before anything is added to them."""
     weights: set[str] = set()
-    found: set[str] = set()
+    products: set[str] = set()
     for node in nodes:
         stored = {
             name
@@ -161,11 +161,11 @@ def _products(nodes: Iterable[Node]) -> set[str]:
             if name in weights or (value is not None and value.is_weight)
         }
         if node.op_type in PRODUCTS:
-            found |= {*node.makes} if stored else set()
+            products |= {*node.makes} if stored else set()
         elif node.op_type in PASSING:
-            found |= {*node.makes} if not found.isdisjoint(node.reads[:2]) else set()
+            products |= {*node.makes} if not products.isdisjoint(node.reads[:2]) else set()
             weights |= {*node.makes} if not stored.isdisjoint(node.reads[:1]) else set()
-    return found
+    return products
 
 
 def _behind_angles(nodes: Sequence[Node]) -> set[str]:
@@ -183,14 +183,14 @@ def _behind_angles(nodes: Sequence[Node]) -> set[str]:
 
 def _behind_scales(nodes: Sequence[Node]) -> set[str]:
     """Names of the values that are scales or zero points, or that these are made of where they are stored smaller."""
-    found: set[str] = set()
+    scales: set[str] = set()
     others: set[str] = set()
     for node in reversed(nodes):
         not_learned = NOT_LEARNED.get(node.op_type, ())
-        is_behind = node.op_type in WIDENING and found.issuperset(node.makes) and others.isdisjoint(node.makes)
+        is_behind = node.op_type in WIDENING and scales.issuperset(node.makes) and others.isdisjoint(node.makes)
         for position, name in enumerate(node.reads):
-            (found if is_behind or position in not_learned else others).add(name)
-    return found - others - {""}
+            (scales if is_behind or position in not_learned else others).add(name)
+    return scales - others - {""}
 
 
 def numel(value: Value) -> int:

@@ -64,12 +64,12 @@ def find_weights(model: onnx.ModelProto, *, inside: bool = False) -> list[Weight
         if tensor.name not in inputs
     }
     num_readers = collections.Counter(name for node in all_nodes(model) for name in node.input)
-    found: dict[str, Weight] = {}
+    weights: dict[str, Weight] = {}
     for node in all_nodes(model):
         for index, name in enumerate(node.input):
-            if name not in stored or name in found or (axes := _axes(node, index, len(stored[name]))) is None:
+            if name not in stored or name in weights or (axes := _axes(node, index, len(stored[name]))) is None:
                 continue
-            found[name] = Weight(
+            weights[name] = Weight(
                 name=name,
                 shape=stored[name],
                 channel_axis=axes[0],
@@ -77,7 +77,7 @@ def find_weights(model: onnx.ModelProto, *, inside: bool = False) -> list[Weight
                 flat=node.op_type in ("Conv", "FusedConv"),
                 num_readers=num_readers[name],
             )
-    return [found[name] for name in stored if name in found]
+    return [weights[name] for name in stored if name in weights]
 
 
 def num_floats(model: onnx.ModelProto) -> int:
@@ -94,7 +94,9 @@ def weight_sizes(model: onnx.ModelProto) -> list[int]:
 
 def _float_tensors(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
     """The float32 initializers of a graph of rank 2 and more."""
-    return [one for one in graph.initializer if one.data_type == onnx.TensorProto.FLOAT and len(one.dims) > 1]
+    return [
+        tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1
+    ]
 
 
 def told_if_few(num_quantized: int, num_stored: int) -> dict[str, str]:

@@ -52,7 +52,7 @@ def told(weights: Iterable[Weight]) -> str | None:
     alike: dict[int, list[Weight]] = collections.defaultdict(list)
     for weight in weights:
         alike[weight.num_params].append(weight)
-    sets = [found for members in alike.values() if len(members) > 1 for found in _sets(members)]
+    sets = [group for members in alike.values() if len(members) > 1 for group in _sets(members)]
     if not sets:
         return None
     sets.sort(key=lambda members: -members[0].num_params * (len(members) - 1))
@@ -79,14 +79,14 @@ def _sets(members: Sequence[Weight]) -> list[list[Weight]]:
     for member in members:
         if (sample := _sample(member.numbers())) is not None:
             by_sample[sample].append(member)
-    found: list[list[Weight]] = []
+    sets: list[list[Weight]] = []
     for likely in by_sample.values():
         by_content: dict[bytes, list[Weight]] = collections.defaultdict(list)
         for member in likely if len(likely) > 1 else ():
             by_content[_digest(member.numbers())].append(member)
-        found += [equal for equal in by_content.values() if len(equal) > 1]
-    firsts = {id(member) for equal in found for member in equal[1:]}
-    return found + _in_fewer_bits([member for member in members if id(member) not in firsts])
+        sets += [equal for equal in by_content.values() if len(equal) > 1]
+    firsts = {id(member) for equal in sets for member in equal[1:]}
+    return sets + _in_fewer_bits([member for member in members if id(member) not in firsts])
 
 
 def _sample(array: np.ndarray) -> Hashable | None:
@@ -110,13 +110,13 @@ def _in_fewer_bits(members: Sequence[Weight]) -> list[list[Weight]]:
     floats = [member for member in members if member.numbers().dtype.kind == "f"]
     if not integers or members[0].num_params < LEAST_COMPARED:
         return []
-    found = []
+    pairs = []
     for member in floats:
         other = next((each for each in integers if _correlates(member.numbers(), _unpacked(each))), None)
         if other is not None:
             integers.remove(other)
-            found.append([member, other])
-    return found
+            pairs.append([member, other])
+    return pairs
 
 
 def _unpacked(weight: Weight) -> np.ndarray:

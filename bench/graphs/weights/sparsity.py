@@ -76,7 +76,9 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
     best_zeros = num_zeros
     if 0 < num_zeros < filled.size:
         fitting = [(block, zeros) for block, zeros in _blocks(filled) if zeros >= KEPT * num_zeros]
-        best, best_zeros = max(((best, num_zeros), *fitting), key=lambda found: (math.prod(found[0]), found[1]))
+        best, best_zeros = max(
+            ((best, num_zeros), *fitting), key=lambda candidate: (math.prod(candidate[0]), candidate[1])
+        )
     elif num_zeros:
         best = filled.shape  # one block
     return Sparsity(

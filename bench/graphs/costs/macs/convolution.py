@@ -65,7 +65,7 @@ def interpolation(node: Node) -> Work:
     if node.op_type == "GridSample":
         axes = len(sizes) - 2
     else:
-        axes = sum(one != other for one, other in zip(sizes, result, strict=True))
+        axes = sum(size != other for size, other in zip(sizes, result, strict=True))
     mode = node.text("mode", "linear" if node.op_type == "GridSample" else "nearest")
     reach = {"nearest": 0, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}.get(mode, 2)
     return Work(0, 2 * numel(result) * reach**axes if reach and axes else 0)

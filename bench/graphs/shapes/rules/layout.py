@@ -41,9 +41,9 @@ def size(node: Node) -> Value:
 def reshape(node: Node) -> Value:
     """A 0 stands for the input's size of that axis, unless `allowzero` is set; a -1 for the size that is left."""
     first = node.input()
-    told = node.told("shape", 1, since=5)
+    target = node.told("shape", 1, since=5)
     data = first.shape
-    sizes: list[Size] = list(told)
+    sizes: list[Size] = list(target)
     if not node.integer("allowzero"):
         for axis, wanted in enumerate(sizes):
             if wanted == 0:
@@ -64,13 +64,13 @@ def reshape(node: Node) -> Value:
 
 def _rest(node: Node, data: Sequence[Size], others: Sequence[Size]) -> Size:
     """The size that -1 stands for. Sizes that both shapes contain are cancelled first, because they may be 0."""
-    have, told = list(data), []
+    have, factors = list(data), []
     for wanted in others:
         if wanted in have:
             have.remove(wanted)
         else:
-            told.append(wanted)
-    total, part = math.prod(have), math.prod(told)
+            factors.append(wanted)
+    total, part = math.prod(have), math.prod(factors)
     if isinstance(part, int) and (part == 0 or (isinstance(total, int) and total % part)):
         raise ShapeError(f"{node.what} cannot make {shape_text((*others, -1))} of {shape_text(data)}")
     return total // part
@@ -100,13 +100,13 @@ def squeeze(node: Node) -> Value:
     if axes is None:
         if not _plain(sizes):
             raise UnknownError
-        dropped = {axis for axis, one in enumerate(sizes) if one == 1}
+        dropped = {axis for axis, length in enumerate(sizes) if length == 1}
     else:
         dropped = {node.checked_axis(axis, len(sizes)) for axis in axes}
         if any(isinstance(sizes[axis], int) and sizes[axis] != 1 for axis in dropped):
             raise ShapeError(f"{node.what} cannot drop axes {sorted(dropped)} of {shape_text(sizes)}")
-    kept = [one for axis, one in enumerate(sizes) if axis not in dropped]
-    return _moved(first, kept, np.reshape, kept)
+    rest = [length for axis, length in enumerate(sizes) if axis not in dropped]
+    return _moved(first, rest, np.reshape, rest)
 
 
 @rule("Unsqueeze")
@@ -217,12 +217,12 @@ def gather(node: Node) -> Value:
     along = node.axis(len(data), 0)
     sizes = (*data[:along], *indices, *data[along + 1 :])
     elements = first.elements
-    told = node.input(1).elements if elements is not None else None
-    if elements is None or told is None or any(isinstance(one, Dim) for one in told.reshape(-1)):
+    positions = node.input(1).elements if elements is not None else None
+    if elements is None or positions is None or any(isinstance(position, Dim) for position in positions.reshape(-1)):
         return Value(first.dtype, sizes)
-    if any(not -data[along] <= one < data[along] for one in told.reshape(-1)):
-        raise ShapeError(f"{node.what} takes index {told.tolist()} of {data[along]} elements")
-    taken = elements.take(told.astype(int), axis=along)
+    if any(not -data[along] <= position < data[along] for position in positions.reshape(-1)):
+        raise ShapeError(f"{node.what} takes index {positions.tolist()} of {data[along]} elements")
+    taken = elements.take(positions.astype(int), axis=along)
     return Value(first.dtype, sizes, np.asarray(taken, object))
 
 
@@ -234,7 +234,7 @@ def tile(node: Node) -> Value:
     repeats = node.items(1)
     if len(repeats) != len(sizes):
         raise ShapeError(f"{node.what} repeats {len(sizes)} axes {len(repeats)} times")
-    return _moved(first, [one * many for one, many in zip(sizes, repeats, strict=True)], np.tile, repeats)
+    return _moved(first, [length * many for length, many in zip(sizes, repeats, strict=True)], np.tile, repeats)
 
 
 @rule("Expand")
@@ -246,13 +246,13 @@ def expand(node: Node) -> Value:
 @rule("Pad")
 def pad(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    told: list[Any] = (node.integers("pads") or node.integers("paddings") or []) if node.version < 11 else node.items(1)
+    pads: list[Any] = (node.integers("pads") or node.integers("paddings") or []) if node.version < 11 else node.items(1)
     axes = node.items(3) if node.version >= 18 and node.has(3) else list(range(len(sizes)))
-    if len(told) != 2 * len(axes):
-        raise ShapeError(f"{node.what} pads {len(axes)} axes by {len(told)} numbers")
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"{node.what} pads {len(axes)} axes by {len(pads)} numbers")
     for position, axis in enumerate(axes):
         at = node.checked_axis(axis, len(sizes))
-        sizes[at] = sizes[at] + told[position] + told[position + len(axes)]
+        sizes[at] = sizes[at] + pads[position] + pads[position + len(axes)]
     return Value(first.dtype, sizes)
 
 
@@ -264,8 +264,8 @@ def constant_of_shape(node: Node) -> Value:
     dtype = value.data_type if value is not None else FLOAT
     elements = None
     if _plain(sizes) and min(sizes, default=0) >= 0 and math.prod(sizes) <= MAX_ELEMENTS:
-        one = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
-        elements = np.full(sizes, one, object)
+        element = onnx.numpy_helper.to_array(value).reshape(-1)[0].item() if value is not None else 0.0
+        elements = np.full(sizes, element, object)
     result = Value(dtype, sizes, elements)
     result.generated = result.is_weight = node.input().stored is not None and is_floating(dtype) and bool(sizes)
     return result
@@ -300,7 +300,7 @@ def non_zero(node: Node) -> Value:
     """(rank, number of elements that are not 0); the number is known only if the elements are."""
     elements = node.input().elements
     rank = len(node.shape())
-    if elements is None or any(isinstance(one, Dim) for one in elements.reshape(-1)):
+    if elements is None or any(isinstance(element, Dim) for element in elements.reshape(-1)):
         return Value(INT64, (rank, node.fresh(0, 1)))
-    found = np.argwhere(elements.astype(bool)).T
-    return Value(INT64, found.shape, found.astype(object))
+    indices = np.argwhere(elements.astype(bool)).T
+    return Value(INT64, indices.shape, indices.astype(object))

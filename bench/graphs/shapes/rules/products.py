@@ -98,7 +98,7 @@ def einsum_sizes(node: Node) -> tuple[dict[str, Size], str, Shape]:
                 raise ShapeError(f"{node.what} gives {letter!r} the sizes {sizes[letter]} and {size}")
             sizes[letter] = joined
     if not arrow:
-        right = "..." * ("..." in left) + "".join(sorted(one for one in sizes if left.count(one) == 1))
+        right = "..." * ("..." in left) + "".join(sorted(label for label in sizes if left.count(label) == 1))
     around = broadcast_shapes(node, leading)
     before, ellipsis, output = right.rpartition("...")
     if before:

@@ -23,10 +23,10 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "Reduce
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
     since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
-    given = node.integers("axes") if node.domain else node.told("axes", 1, since=since)
-    if not given and node.integer("noop_with_empty_axes"):
+    stated_axes = node.integers("axes") if node.domain else node.told("axes", 1, since=since)
+    if not stated_axes and node.integer("noop_with_empty_axes"):
         return Value(first.dtype, sizes, first.elements)
-    axes = {node.checked_axis(axis, len(sizes)) for axis in given or range(len(sizes))}
+    axes = {node.checked_axis(axis, len(sizes)) for axis in stated_axes or range(len(sizes))}
     keep = node.integer("keepdims", 1)
     result = [1 if axis in axes else size for axis, size in enumerate(sizes) if keep or axis not in axes]
     elements, fold = first.elements, FOLDS.get(node.op_type)

@@ -97,9 +97,9 @@ def _last(shape: Shape) -> Shape:
 def conv_transpose(node: Node) -> Value:
     """(N, C, ...) and (C, M / G, ...) -> (N, M, ...)."""
     data, weights = node.shape(0), node.shape(1)
-    told = node.integers("output_shape")
+    output_shape = node.integers("output_shape")
     kernel = node.integers("kernel_shape") or weights[2:]
-    sizes = told[2 - len(data) :] if told else _spread(node, data[2:], kernel)
+    sizes = output_shape[2 - len(data) :] if output_shape else _spread(node, data[2:], kernel)
     return Value(node.input().dtype, (data[0], weights[1] * node.integer("group", 1), *sizes))
 
 
@@ -195,10 +195,10 @@ def resize(node: Node) -> Value:
         raise UnknownError  # onnx's own inference has the rounding of each policy
     shape = list(node.shape())
     axes = [node.checked_axis(axis, len(shape)) for axis in node.integers("axes") or range(len(shape))]
-    told = node.has(3) and node.input(3).shape != (0,)
-    given = node.numbers("scales") or node.items(3 if told else 1 if node.version < 11 else 2)
-    if len(given) != len(axes) or (not told and any(isinstance(factor, Dim) for factor in given)):
+    has_sizes = node.has(3) and node.input(3).shape != (0,)
+    numbers = node.numbers("scales") or node.items(3 if has_sizes else 1 if node.version < 11 else 2)
+    if len(numbers) != len(axes) or (not has_sizes and any(isinstance(factor, Dim) for factor in numbers)):
         raise UnknownError
-    for axis, one in zip(axes, given, strict=True):
-        shape[axis] = one if told else scaled(shape[axis], one)
+    for axis, number in zip(axes, numbers, strict=True):
+        shape[axis] = number if has_sizes else scaled(shape[axis], number)
     return Value(node.input().dtype, shape)
