@@ -119,10 +119,10 @@ class Releases:
             changed = versions.changed(self._cell, wanted, self._may_be_large)
             if changed is None:
                 raise versions.unconcerned(wanted)
-            found = verify.from_name(changed, self._method.limits)
-            if isinstance(found, Failure):
-                raise BenchError(found.reason)
-            self._known[version] = found
+            outcome = verify.from_name(changed, self._method.limits)
+            if isinstance(outcome, Failure):
+                raise BenchError(outcome.reason)
+            self._known[version] = outcome
         return self._known[version]
 
     def outputs(self, version: str) -> str:
@@ -166,7 +166,7 @@ def slower(
     Raises:
         BenchError: the good or the bad release cannot be measured.
     """
-    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=(), by=by)
+    answer = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=(), by=by)
     for launches in ENDS_LAUNCHES:
         measured_effect = releases.latency(names[-1], launches).effect
         assert measured_effect is not None
@@ -177,7 +177,7 @@ def slower(
         if sure.low > 1 + NOISE_FLOOR or sure.high < 1 + by:
             break
     if whole.ratio().low <= 1 + NOISE_FLOOR or sure.high < 1 + by:
-        return dataclasses.replace(found, steps=tuple(steps))
+        return dataclasses.replace(answer, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
     is_cut = False
     while len(after) > 1 and state.chance_of_error > MOST_ERROR and len(steps) < MOST_STEPS:
@@ -198,7 +198,7 @@ def slower(
             else:
                 state = bisection.after(state, index, measured.effect, whole)
         tell(_line(package, steps[-1]))
-    return _answer(found, steps, after, state, names[0], is_cut)
+    return _answer(answer, steps, after, state, names[0], is_cut)
 
 
 def drifted(
@@ -211,11 +211,11 @@ def drifted(
     ends_s: float = math.inf,
 ) -> Bisected:
     """The release in which a cell's outputs are no longer close to the good one's; arguments and errors as `slower`."""
-    found = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
+    answer = Bisected(package=package, cell=cell.path, versions=tuple(names), steps=())
     steps = [Step(version=names[-1], outputs=releases.outputs(names[-1]))]
     tell(_line(package, steps[-1]))
     if steps[-1].outputs in (EXACT, CLOSE):
-        return dataclasses.replace(found, steps=tuple(steps))
+        return dataclasses.replace(answer, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
     is_cut = False
     while len(after) > 1 and state.chance_of_error > 0:
@@ -231,14 +231,14 @@ def drifted(
             steps.append(Step(version=version, outputs=outputs))
             state = bisection.after_certain(state, index, is_bad=outputs not in (EXACT, CLOSE))
         tell(_line(package, steps[-1]))
-    return _answer(found, steps, after, state, names[0], is_cut)
+    return _answer(answer, steps, after, state, names[0], is_cut)
 
 
 def _answer(
-    found: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str, is_cut: bool
+    answer: Bisected, steps: Sequence[Step], after: Sequence[str], state: State, good: str, is_cut: bool
 ) -> Bisected:
     return dataclasses.replace(
-        found,
+        answer,
         steps=tuple(steps),
         first_bad=after[state.found],
         last_good=[good, *after][state.found],

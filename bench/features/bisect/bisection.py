@@ -86,9 +86,11 @@ def after(state: State, index: int, measured: Effect, change: Effect) -> State:
     parts = (np.arange(SLOWDOWNS) + 0.5) / SLOWDOWNS
     slowdowns_S = change.value + change.error * special.stdtrit(max(1.0, change.freedom), parts)
     logs_VS = np.zeros((len(prior), SLOWDOWNS))
-    for number, one in seen:
+    for number, effect in seen:
         is_bad_V = np.arange(len(prior)) <= number
-        logs_VS += np.where(is_bad_V[:, None], _log_likelihood(one, slowdowns_S), _log_likelihood(one, np.zeros(1)))
+        logs_VS += np.where(
+            is_bad_V[:, None], _log_likelihood(effect, slowdowns_S), _log_likelihood(effect, np.zeros(1))
+        )
     weights = np.exp(logs_VS - logs_VS.max()).mean(axis=1) * prior
     return dataclasses.replace(_normal(weights.tolist()), prior=prior, measured=seen)
 
@@ -119,7 +121,7 @@ def without(state: State, index: int) -> State:
     def joined(values: Sequence[float]) -> tuple[float, ...]:
         return (*values[:index], values[index] + values[index + 1], *values[index + 2 :])
 
-    measured = tuple((number - (number > index), one) for number, one in state.measured if number != index)
+    measured = tuple((number - (number > index), effect) for number, effect in state.measured if number != index)
     prior = state.prior or (1.0,) * len(state.chances)
     return State(chances=joined(state.chances), prior=joined(prior), measured=measured)
 
@@ -146,9 +148,9 @@ def after_likely(state: State, index: int, *, chance: float) -> State:
     """The state after an observation by which a version is bad with a probability."""
     possible = [chance if first <= index else 1 - chance for first in range(len(state.chances))]
     prior = state.prior or (1.0,) * len(state.chances)
-    found = _normal([chance * may_be for chance, may_be in zip(state.chances, possible, strict=True)])
-    left = tuple(one * may_be for one, may_be in zip(prior, possible, strict=True))
-    return dataclasses.replace(found, prior=left if any(left) else (), measured=state.measured)
+    posterior = _normal([chance * may_be for chance, may_be in zip(state.chances, possible, strict=True)])
+    left = tuple(weight * may_be for weight, may_be in zip(prior, possible, strict=True))
+    return dataclasses.replace(posterior, prior=left if any(left) else (), measured=state.measured)
 
 
 def _normal(weights: Sequence[float]) -> State:

@@ -56,11 +56,11 @@ def bisect(
     options.say(f"{len(names)} releases from {good} to {bad}")
     measured = bisecting.Releases(package, chosen, names[0], Method(limits=limits), may_be_large=yes, tell=options.say)
     if drift:
-        found = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
+        answer = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
     else:
-        found = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
-    options.write(report.render(found, format=format), None)
-    if found.first_bad is None:
+        answer = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
+    options.write(report.render(answer, format=format), None)
+    if answer.first_bad is None:
         raise typer.Exit(NOT_WORSE)
 
 

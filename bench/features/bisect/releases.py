@@ -36,7 +36,11 @@ def between(package: str, good: str, bad: str) -> list[str]:
         if version not in known:
             near = ", ".join(map(str, known[-5:]))
             raise InputError(f"{package}=={text} cannot be installed here; the newest of {len(known)} releases: {near}")
-    return [str(one) for one in known if ends[0] <= one <= ends[1] and (one in ends or not one.is_prerelease)]
+    return [
+        str(release)
+        for release in known
+        if ends[0] <= release <= ends[1] and (release in ends or not release.is_prerelease)
+    ]
 
 
 def listed(package: str) -> list[Version]:

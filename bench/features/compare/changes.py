@@ -139,7 +139,7 @@ class Compared:
         Returns:
             The number, and the median, B over A; None where no cell was compared.
         """
-        ratios = [one.judged.ratio.value for one in self.changes if one.baseline == baseline and one.judged]
+        ratios = [change.judged.ratio.value for change in self.changes if change.baseline == baseline and change.judged]
         return len(ratios), statistics.median(ratios) if ratios else None
 
 
@@ -147,8 +147,8 @@ def judged(changes: Sequence[Change], *, margin: float) -> tuple[Change, ...]:
     """The changes with their verdicts, corrected for how many there are, in the order of `Compared.changes`."""
     comparisons = {change.cell: change.comparison for change in changes if change.comparison is not None}
     known = dict(zip(comparisons, corrections.judge(list(comparisons.values()), margin=margin), strict=True))
-    found = [dataclasses.replace(change, judged=known.get(change.cell)) for change in changes]
-    return tuple(sorted(found, key=_rank))
+    with_verdicts = [dataclasses.replace(change, judged=known.get(change.cell)) for change in changes]
+    return tuple(sorted(with_verdicts, key=_rank))
 
 
 def _rank(change: Change) -> tuple[int, float, str]:
@@ -165,12 +165,12 @@ class _Run:
     """The current records of a folder with their rows, by cell path."""
 
     def __init__(self, results: Path, margin: float) -> None:
-        found = folder.read(results, margin=margin)
-        self.folder, self.records, self.measurements = found.folder, found.records, found.measurements
-        self.damages = found.damages
-        self.rows = {row.cell: row for row in found.rows}
+        contents = folder.read(results, margin=margin)
+        self.folder, self.records, self.measurements = contents.folder, contents.records, contents.measurements
+        self.damages = contents.damages
+        self.rows = {row.cell: row for row in contents.rows}
         self.name = str(results)
-        machines = [record.header.machine for record in found.records.values()]
+        machines = [record.header.machine for record in contents.records.values()]
         self.machines = {json.dumps(machine, sort_keys=True): machine for machine in machines}
 
     def side(self) -> Side:
@@ -258,14 +258,16 @@ def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: flo
 
 def _drifting(changes: Sequence[Change]) -> tuple[list[Change], dict[str, float]]:
     """The changes with the drift of their baseline's cells among their errors, and these drifts by baseline."""
-    found = {change.cell: change for change in changes}
+    by_cell = {change.cell: change for change in changes}
     drifts = {}
     for baseline in dict.fromkeys(change.baseline for change in changes if change.is_baseline):
-        beside = {one.cell: one.comparison for one in changes if one.baseline == baseline and one.comparison}
+        beside = {
+            change.cell: change.comparison for change in changes if change.baseline == baseline and change.comparison
+        }
         drifts[str(baseline)] = corrections.drift(list(beside.values()))
         for path, comparison in zip(beside, corrections.with_drift(list(beside.values())), strict=True):
-            found[path] = dataclasses.replace(found[path], comparison=comparison)
-    return list(found.values()), drifts
+            by_cell[path] = dataclasses.replace(by_cell[path], comparison=comparison)
+    return list(by_cell.values()), drifts
 
 
 def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
@@ -283,15 +285,15 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
         raise InputError(
             f"{before} and {after} answer different requests; compare cells of one task, batch and threads"
         )
-    one, other = run.timed(before), run.timed(after)
-    same_file = same_graph(one.artifact, other.artifact)
+    first, other = run.timed(before), run.timed(after)
+    same_file = same_graph(first.artifact, other.artifact)
     change = Change(cell=after, before=run.row(before), after=run.row(after), same_file=same_file)
-    if one.key == other.key:
+    if first.key == other.key:
         change = dataclasses.replace(change, note="the same graph with the same weights on the same runtime")
     elif (note := _untimed(run.rows[before], run.rows[after])) is not None:
         change = dataclasses.replace(change, note=note)
-    elif (found := run.measurements.between(other.cell.path, one.cell.path)) is not None:
-        change = dataclasses.replace(change, comparison=found)
+    elif (comparison := run.measurements.between(other.cell.path, first.cell.path)) is not None:
+        change = dataclasses.replace(change, comparison=comparison)
     else:
         note = "they never ran in the same blocks, nor beside the same baseline"
         change = dataclasses.replace(change, note=note)
@@ -341,7 +343,7 @@ def _circumstances(old: _Run, new: _Run) -> list[str]:
                 versions[package, str(earlier), str(version)] += 1
         if before.subject != after.subject:
             tasks[str(old.records[path].cell.task)] = None
-    lines = [f"{name} {one} in A, {other} in B ({count} cells)" for (name, one, other), count in versions.items()]
+    lines = [f"{name} {first} in A, {other} in B ({count} cells)" for (name, first, other), count in versions.items()]
     return [*lines, *(f"{task}: other weights, data or code in B" for task in tasks)]
 
 
@@ -356,25 +358,25 @@ def _change(path: str, old: _Run, new: _Run) -> Change:
     note = _untimed(before, after)
     if note is not None:
         return dataclasses.replace(change, note=note)
-    one, other = old.timed(path), new.timed(path)
-    for record, side in ((one, "A"), (other, "B")):
+    first, other = old.timed(path), new.timed(path)
+    for record, side in ((first, "A"), (other, "B")):
         if not record.launches:  # nor was the one that it is the same as
             return dataclasses.replace(change, note=f"not timed in {side}")
-    baselines = [record.launches[-1].reference for record in (one, other)]
+    baselines = [record.launches[-1].reference for record in (first, other)]
     if baselines[0] != baselines[1]:
         note = f"measured beside {baselines[0]} in A, and beside {baselines[1]} in B"
         return dataclasses.replace(change, note=note)
     if path == baselines[0]:
         return dataclasses.replace(change, baseline=path)
-    found = []
-    for run, record, side in ((old, one, "A"), (new, other, "B")):
+    comparisons = []
+    for run, record, side in ((old, first, "A"), (new, other, "B")):
         baseline = assemble.baseline_of(record, run.records)
         if baseline is None:
             return dataclasses.replace(change, note=f"its baseline {baselines[0]} is not among the results of {side}")
-        found.append(run.measurements.between(record.cell.path, baseline.cell.path))
-    if found[0] is None or found[1] is None:
+        comparisons.append(run.measurements.between(record.cell.path, baseline.cell.path))
+    if comparisons[0] is None or comparisons[1] is None:
         return dataclasses.replace(change, note="no launch of it ran beside its baseline")
-    return dataclasses.replace(change, baseline=baselines[0], comparison=compare.change(found[1], found[0]))
+    return dataclasses.replace(change, baseline=baselines[0], comparison=compare.change(comparisons[1], comparisons[0]))
 
 
 def _untimed(before: Row, after: Row) -> str | None:
@@ -393,7 +395,7 @@ def _missing(row: Row) -> str | None:
     return "not timed" if row.same_as is None and not row.num_launches else None
 
 
-def same_graph(one: Facts | None, other: Facts | None) -> bool | None:
+def same_graph(first: Facts | None, other: Facts | None) -> bool | None:
     """Whether two files hold the same graph with the same weights; None where that is unknown."""
-    digests = [file and file.canonical for file in (one, other)]
+    digests = [file and file.canonical for file in (first, other)]
     return None if None in digests else digests[0] == digests[1]

@@ -56,7 +56,9 @@ def render(compared: Compared, *, format: str) -> str:
         ],
         tested=tested,
         wider=[judged for judged in tested if judged.alpha < stats.ALPHA],
-        baselines=[(_name(one.cell, format), *_medians(one), *_moved(one, compared)) for one in baselines],
+        baselines=[
+            (_name(baseline.cell, format), *_medians(baseline), *_moved(baseline, compared)) for baseline in baselines
+        ],
         lists=[Block(text) for text in _lists(compared, format) if text],
         counts=counts(compared),
         num_compared=len(figures),
@@ -135,26 +137,26 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
     before, after = change.before, change.after
     if before is None or after is None:
         return []
-    found = _status(change)
+    differences = _status(change)
     is_alike = before.metric_samples == after.metric_samples  # else the figures are of other samples of the split
     if is_alike and before.fidelity and after.fidelity and before.fidelity != after.fidelity:
-        found.append(("fidelity", before.fidelity, after.fidelity))
+        differences.append(("fidelity", before.fidelity, after.fidelity))
     if is_alike and before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
-        found.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
+        differences.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
     sizes = (
         (before.size_bytes, after.size_bytes, LEAST_SIZE),
         (before.peak_rss_bytes, after.peak_rss_bytes, LEAST_MEMORY),
     )
-    for name, (one, other, least) in zip(("size", "peak memory"), sizes, strict=True):
-        if _differ(one, other, least):
-            found.append((name, f"{writing.megabytes(one)} MB", f"{writing.megabytes(other)} MB"))
+    for name, (first, other, least) in zip(("size", "peak memory"), sizes, strict=True):
+        if _differ(first, other, least):
+            differences.append((name, f"{writing.megabytes(first)} MB", f"{writing.megabytes(other)} MB"))
     if change.outputs:
-        found.append(("outputs", "", f"{change.outputs} beside A's"))
-    return found
+        differences.append(("outputs", "", f"{change.outputs} beside A's"))
+    return differences
 
 
-def _differ(one: float | None, other: float | None, least: float) -> bool:
-    return one is not None and other is not None and not math.isclose(one, other, rel_tol=least)
+def _differ(first: float | None, other: float | None, least: float) -> bool:
+    return first is not None and other is not None and not math.isclose(first, other, rel_tol=least)
 
 
 def counts(compared: Compared) -> dict[str, int]:

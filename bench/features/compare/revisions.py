@@ -42,14 +42,14 @@ def compare(
     Raises:
         InputError: there is no such revision or model, it cannot be measured, or a glob matches no cell.
     """
-    found = [revisions.find(name, model) for name in names]
+    commits = [revisions.find(name, model) for name in names]
     cells: side_by_side.Pairs = ()
     changes: Sequence[Change] = ()
     remark: str | None = SAME
-    if found[0].content != found[1].content:
-        adopted = [adopt.adopt(revisions.extract(revision), options) for revision in found]
-        say(note for one in adopted for note in one.notes)
-        before, after = (one.name for one in adopted)
+    if commits[0].content != commits[1].content:
+        adopted = [adopt.adopt(revisions.extract(revision), options) for revision in commits]
+        say(note for task in adopted for note in task.notes)
+        before, after = (task.name for task in adopted)
         cells = side_by_side.pairs(before, after, globs)
         method = Method(limits=Limits.of(step_s=None, memory_bytes=None))
         changes = side_by_side.measure(cells, method, goal, observer)
@@ -61,7 +61,7 @@ def compare(
             num_cells=sum(pair[index] is not None for pair in cells),
             measured=machines.headline_today(),
         )
-        for index, revision in enumerate(found)
+        for index, revision in enumerate(commits)
     ]
     return Compared(
         before=sides[0],

@@ -40,17 +40,17 @@ def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | No
     Raises:
         InputError: a glob matches no cell of either task.
     """
-    found = {name: {} if globs else _by_rest(sweeps.plain(name)) for name in (before, after)}
+    cells = {name: {} if globs else _by_rest(sweeps.plain(name)) for name in (before, after)}
     for glob in globs:
         errors = []
-        for name in found:
+        for name in cells:
             try:
-                found[name] |= _by_rest(sweeps.select([f"{name}/{glob}"], None))
+                cells[name] |= _by_rest(sweeps.select([f"{name}/{glob}"], None))
             except InputError as error:
                 errors.append(error)
-        if len(errors) == len(found):
+        if len(errors) == len(cells):
             raise errors[0]
-    return [(found[before].get(rest), found[after].get(rest)) for rest in {**found[before], **found[after]}]
+    return [(cells[before].get(rest), cells[after].get(rest)) for rest in {**cells[before], **cells[after]}]
 
 
 def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
@@ -58,19 +58,19 @@ def _by_rest(cells: Iterable[Cell]) -> dict[str, Cell]:
 
 
 def measure(
-    found: Pairs, method: Method, goal: Goal, observer: Observer, *, compares_outputs: bool = False
+    cells: Pairs, method: Method, goal: Goal, observer: Observer, *, compares_outputs: bool = False
 ) -> list[Change]:
     """Prepare, verify and measure the pairs; a pair that runs the same graph on the same runtime is not timed.
 
     Args:
-        found: the pairs.
+        cells: the pairs.
         method: how blocks are measured.
         goal: when a cell has been measured enough.
         observer: told of every step.
         compares_outputs: whether the outputs of the two cells of a pair are compared with each other, too.
     """
-    verified = _verified([cell for pair in found for cell in pair if cell is not None], method, observer)
-    timed = list(_timed(found, verified))
+    verified = _verified([cell for pair in cells for cell in pair if cell is not None], method, observer)
+    timed = list(_timed(cells, verified))
     outputs = _outputs(timed, method) if compares_outputs else {}
     failures: dict[Cell, Failure] = {}
 
@@ -95,19 +95,19 @@ def measure(
             measured[cell.path] = flow.measured(value, launches, failures.get(cell), time=now)
     fitted = Measurements(measured)
     rows = {row.cell: row for row in assemble.rows(measured, margin=goal.aims.margin, measurements=fitted)}
-    changes = [_change(pair, rows, measured, fitted) for pair in found]
+    changes = [_change(pair, rows, measured, fitted) for pair in cells]
     return [
-        dataclasses.replace(change, outputs=outputs.get(pair[1])) for pair, change in zip(found, changes, strict=True)
+        dataclasses.replace(change, outputs=outputs.get(pair[1])) for pair, change in zip(cells, changes, strict=True)
     ]
 
 
 def _outputs(timed: Sequence[tuple[Verified, Verified]], method: Method) -> dict[Cell | None, str]:
     """How close the outputs of each pair's second cell are to those of the first, by the second cell."""
-    found: dict[Cell | None, str] = {}
+    fidelities: dict[Cell | None, str] = {}
 
     def done(pair: tuple[Verified, Verified], outcome: str | BenchError) -> None:
         if not isinstance(outcome, BenchError):  # a cell that ran just now and fails now fails when it is timed, too
-            found[pair[1].cell] = outcome
+            fidelities[pair[1].cell] = outcome
 
     on_all_cores(
         lambda pair: run_split.between(pair[1], pair[0], method.limits),
@@ -115,18 +115,18 @@ def _outputs(timed: Sequence[tuple[Verified, Verified]], method: Method) -> dict
         done,
         threads=lambda pair: pair[0].cell.threads,
     )
-    return found
+    return fidelities
 
 
 def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapping[Cell, Verified | Failure]:
     """Each cell prepared and verified, or the failure that stopped it."""
     observer.stage("prepare", len(cells))
-    found: dict[Cell, Verified | Failure] = {}
+    outcomes: dict[Cell, Verified | Failure] = {}
     failed_steps: prepare.FailedSteps = {}
 
     def done(cell: Cell, outcome: Verified | Failure | BenchError) -> None:
         assert not isinstance(outcome, BenchError)
-        found[cell] = outcome
+        outcomes[cell] = outcome
         if isinstance(outcome, Failure):
             observer.cell(cell, f"{outcome.status}: {outcome.reason}")
         else:
@@ -134,21 +134,23 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
 
     judge = functools.partial(verify.from_name, limits=method.limits, failed=failed_steps)
     on_all_cores(judge, cells, done, threads=lambda cell: cell.threads)
-    return {cell: found[cell] for cell in cells}
+    return {cell: outcomes[cell] for cell in cells}
 
 
-def _timed(found: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterator[tuple[Verified, Verified]]:
+def _timed(cells: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterator[tuple[Verified, Verified]]:
     """The pairs of two cells that run other graphs or weights, neither of them broken."""
-    for pair in found:
+    for pair in cells:
         values = [verified[cell] for cell in pair if cell is not None]
         right = [side for side in values if isinstance(side, Verified) and side.quality.fidelity != BROKEN]
-        if len(right) == 2 and not _is_same(right[0].cell, right[1].cell, same_graph(*(one.artifact for one in right))):
+        if len(right) == 2 and not _is_same(
+            right[0].cell, right[1].cell, same_graph(*(side.artifact for side in right))
+        ):
             yield right[0], right[1]
 
 
-def _is_same(one: Cell, other: Cell, same_file: bool | None) -> bool:
+def _is_same(cell: Cell, other: Cell, same_file: bool | None) -> bool:
     """Whether two cells run the same graph in the same version of a runtime."""
-    return bool(same_file) and one.runtime == other.runtime
+    return bool(same_file) and cell.runtime == other.runtime
 
 
 def _change(
@@ -157,22 +159,22 @@ def _change(
     measured: Mapping[str, Measured],
     measurements: Measurements,
 ) -> Change:
-    one, other = pair
+    first, other = pair
     before, after = (rows[cell.path] if cell is not None else None for cell in pair)
     name = next(cell.path.partition("/")[2] for cell in pair if cell is not None)
     change = Change(cell=name, before=before, after=after)
-    if one is None or other is None:
+    if first is None or other is None:
         return change
-    values = [measured[cell.path] for cell in (one, other)]
+    values = [measured[cell.path] for cell in (first, other)]
     if any(value.failure or value.quality is None or value.quality.fidelity == BROKEN for value in values):
         return dataclasses.replace(change, note=_reason(change))
     change = dataclasses.replace(change, same_file=same_graph(values[0].artifact, values[1].artifact))
-    if _is_same(one, other, change.same_file):
+    if _is_same(first, other, change.same_file):
         return dataclasses.replace(change, note=SAME)
-    found = measurements.between(other.path, one.path)
-    if found is None:
+    comparison = measurements.between(other.path, first.path)
+    if comparison is None:
         return dataclasses.replace(change, note=_reason(change))
-    return dataclasses.replace(change, comparison=found)
+    return dataclasses.replace(change, comparison=comparison)
 
 
 def _reason(change: Change) -> str:
@@ -187,8 +189,8 @@ def _reason(change: Change) -> str:
 
 def differing_inputs(before: str, after: str) -> str | None:
     """A remark where two tasks take different inputs, since their latencies are then of different requests."""
-    one, other = (catalog.task(name).inputs for name in (before, after))
-    if one == other:
+    first, other = (catalog.task(name).inputs for name in (before, after))
+    if first == other:
         return None
-    texts = ["; ".join(f"{spec.name} {spec.dtype} {spec.shape}" for spec in specs) for specs in (one, other)]
+    texts = ["; ".join(f"{spec.name} {spec.dtype} {spec.shape}" for spec in specs) for specs in (first, other)]
     return f"warning: the inputs differ, so these are different requests: {texts[0]} in A, {texts[1]} in B"

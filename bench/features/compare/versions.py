@@ -22,7 +22,7 @@ from bench.records import machines
 
 def compare(
     cells: Sequence[Cell],
-    asked: Sequence[Asked],
+    requests: Sequence[Asked],
     goal: Goal,
     observer: Observer,
     *,
@@ -33,7 +33,7 @@ def compare(
 
     Args:
         cells: cells of this process's environment.
-        asked: what is other in A and in B; of one alone it is B, and A is this process's environment.
+        requests: what is other in A and in B; of one alone it is B, and A is this process's environment.
         goal: when a cell has been measured enough; its margin is the largest difference that counts as noise.
         observer: told of every step.
         limits: time and memory of each process.
@@ -42,16 +42,16 @@ def compare(
     Raises:
         InputError: an environment concerns none of the cells.
     """
-    sides = (None, *asked) if len(asked) == 1 else tuple(asked)
+    sides = (None, *requests) if len(requests) == 1 else tuple(requests)
     pairs = {cell: tuple(_side(cell, side, may_be_large) for side in sides) for cell in cells}
-    pairs = {cell: pair for cell, pair in pairs.items() if any(one not in (None, cell) for one in pair)}
+    pairs = {cell: pair for cell, pair in pairs.items() if any(each not in (None, cell) for each in pair)}
     for index, side in enumerate(sides):
         if side is not None and not any(pair[index] for pair in pairs.values()):
             raise versions.unconcerned(side)
     sought = [(pair[0], pair[1]) for pair in pairs.values()]
     measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
     changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]
-    names = [here(asked[0]) if side is None else side.text for side in sides]
+    names = [here(requests[0]) if side is None else side.text for side in sides]
     when = machines.headline_today()
     before, after = (Side(name=name, machine=machine.name(), num_cells=len(pairs), measured=when) for name in names)
     return Compared(before=before, after=after, how=PAIRED, changes=judged(changes, margin=goal.aims.margin))

@@ -12,8 +12,8 @@ def doctor() -> None:
     from bench.report.terminal import Console
 
     with Console().status("measuring this machine's noise"):
-        found = examine()
-    options.write(render(found), None)
+        examination = examine()
+    options.write(render(examination), None)
 
 
 COMMANDS = {"Maintain": {"doctor": doctor}}

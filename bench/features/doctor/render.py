@@ -7,14 +7,14 @@ from bench.measure import processors
 from bench.report.templates import fill
 
 
-def render(found: Examination) -> str:
+def render(examination: Examination) -> str:
     """A few paragraphs for a person."""
-    width = max(12, 1 + max(len(one.name) for one in found.runtimes))
+    width = max(12, 1 + max(len(runtime.name) for runtime in examination.runtimes))
     return fill(
         "features/doctor/doctor.j2",
         width=width,
-        processor=processors.description(found.facts),
-        can=found.protection,
-        is_quiet=found.is_quiet,
-        **vars(found),
+        processor=processors.description(examination.facts),
+        can=examination.protection,
+        is_quiet=examination.is_quiet,
+        **vars(examination),
     )

@@ -174,7 +174,7 @@ def _is_of_fleet(process: psutil.Process, marks: Mapping[str, str]) -> bool:
     """Whether a process of this user has the name of a machine in a fleet, and such variables, from its start."""
     with contextlib.suppress(psutil.Error):
         if process.pid != os.getpid() and process.uids().effective == os.geteuid():
-            return NAME in (found := process.environ()) and marks.items() <= found.items()
+            return NAME in (variables := process.environ()) and marks.items() <= variables.items()
     return False
 
 
@@ -258,13 +258,13 @@ def _private_files() -> Iterator[None]:
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
     """Let nothing be written to the standard error stream, by this process or its libraries."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    stream, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stream, 2)
+        os.close(stream)
         os.close(nothing)
 
 
@@ -280,7 +280,7 @@ def machines() -> tuple[list[Machine], list[Refused]]:
     nodes = [node for node in ray.nodes() if node["Alive"]]
     refs = {node["NodeID"]: _pinned(work.tell, node["NodeID"]).remote() for node in nodes}
     ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S)
-    found: list[Machine] = []
+    members: list[Machine] = []
     refused: list[Refused] = []
     for node in nodes:
         name, ref = node["NodeName"] or node["NodeID"][:8], refs[node["NodeID"]]
@@ -295,12 +295,12 @@ def machines() -> tuple[list[Machine], list[Refused]]:
         if there.code != me.code:
             refused.append(Refused(name=name, reason=str(there.difference(me))))
             continue
-        if name in {machine.name for machine in found}:
+        if name in {machine.name for machine in members}:
             refused.append(Refused(name=name, reason="another machine has this name, too: `bench fleet join --name`"))
             continue
         lease = LEASE if LEASE in node["Resources"] else f"node:{node['NodeManagerAddress']}"
-        found.append(Machine(node=node["NodeID"], name=name, lease=lease, facts=there))
-    return _alike(found, me, refused)
+        members.append(Machine(node=node["NodeID"], name=name, lease=lease, facts=there))
+    return _alike(members, me, refused)
 
 
 def _alike(machines: Sequence[Machine], me: facts.Facts, refused: list[Refused]) -> tuple[list[Machine], list[Refused]]:
@@ -308,16 +308,16 @@ def _alike(machines: Sequence[Machine], me: facts.Facts, refused: list[Refused])
     kinds: dict[str, list[Machine]] = {}
     for machine in machines:
         kinds.setdefault(machine.facts.kind, []).append(machine)
-    kept: list[Machine] = []
+    participants: list[Machine] = []
     for kind, members in kinds.items():
         sets = [tuple(sorted(member.facts.packages.items())) for member in members]
         common = me if me.kind == kind else members[sets.index(max(sets, key=sets.count))].facts
         for member in members:
             if (differs := member.facts.difference(common)) is None:
-                kept.append(member)
+                participants.append(member)
             else:
                 refused.append(Refused(name=member.name, reason=differs))
-    return kept, refused
+    return participants, refused
 
 
 def living() -> frozenset[str]:
@@ -332,7 +332,9 @@ def leased(machines: Sequence[Machine]) -> frozenset[str]:
     import ray
 
     free = ray._private.state.available_resources_per_node()
-    return frozenset(one.node for one in machines if one.node in free and free[one.node].get(one.lease, 0) < 1)
+    return frozenset(
+        machine.node for machine in machines if machine.node in free and free[machine.node].get(machine.lease, 0) < 1
+    )
 
 
 def watch(address: str, lost: Callable[[], None]) -> threading.Thread:

@@ -47,8 +47,10 @@ def _needs_ray() -> None:
     fix = "pip install 'inferometer[fleet]'"
     if importlib.util.find_spec("ray") is None:
         raise InputError("a fleet needs Ray, which is not installed", fix=fix)
-    if Version(found := importlib.metadata.version("ray")) < Version(FIRST):
-        raise InputError(f"a fleet needs Ray {FIRST} or later: {found} gives machines no folder of their own", fix=fix)
+    if Version(version := importlib.metadata.version("ray")) < Version(FIRST):
+        raise InputError(
+            f"a fleet needs Ray {FIRST} or later: {version} gives machines no folder of their own", fix=fix
+        )
 
 
 @app.command()
@@ -67,8 +69,8 @@ def up(
     tokens.make(token)
     cluster.up(listen, port, token, name or cluster.default_name())
     options.tell(f"{listen}:{port}")
-    given = f" --token-file {token_file}" if token_file else ""
-    options.say(f"next: bench fleet run --at {listen}:{port}{given} ...")
+    option = f" --token-file {token_file}" if token_file else ""
+    options.say(f"next: bench fleet run --at {listen}:{port}{option} ...")
     if listen == cluster.LOOPBACK:
         options.say("other machines can join where the head was started with --listen ADDRESS")
     else:
@@ -178,8 +180,8 @@ def _machines() -> list[Machine]:
 
     with waiting.reporting("waiting for the machines to answer", options.say):
         machines, refused = cluster.machines()
-    for one in refused:
-        options.say(f"{one.name} takes no part: {one.reason}")
+    for machine in refused:
+        options.say(f"{machine.name} takes no part: {machine.reason}")
     if not machines:
         raise FleetError("no machine takes part", fix="`bench fleet join` offers one")
     return machines

@@ -80,7 +80,7 @@ def _begun(sweep: Sweep, cells: Sequence[Cell], ended: Callable[[], None]) -> Fu
         cells: its cells.
         ended: called when it ends, with an error or without.
     """
-    found: Future[None] = Future()
+    future: Future[None] = Future()
 
     def go() -> None:
         try:
@@ -89,9 +89,9 @@ def _begun(sweep: Sweep, cells: Sequence[Cell], ended: Callable[[], None]) -> Fu
             finally:
                 ended()
         except BaseException as error:  # raised again where it is waited for
-            found.set_exception(error)
+            future.set_exception(error)
         else:
-            found.set_result(None)
+            future.set_result(None)
 
     threading.Thread(target=go, daemon=True).start()
-    return found
+    return future

@@ -76,12 +76,12 @@ def code() -> str:
 
 def packages() -> dict[str, str]:
     """Versions of all installed distributions but this one, whose code has a digest, and of Python."""
-    found = {
+    versions = {
         distribution.metadata["Name"]: distribution.version
         for distribution in importlib.metadata.distributions()
         if distribution.metadata["Name"] not in (None, "inferometer")
     }
-    return {**found, "Python": ".".join(map(str, sys.version_info[:3]))}
+    return {**versions, "Python": ".".join(map(str, sys.version_info[:3]))}
 
 
 def _runtimes() -> Iterator[str]:

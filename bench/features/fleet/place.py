@@ -97,13 +97,13 @@ class FleetPlace:
             FleetError: there is none.
         """
         living = self._living()
-        found = [machine for machine in self._machines if machine.node in living and machine.node not in self._unfit]
-        if not found:
+        machines = [machine for machine in self._machines if machine.node in living and machine.node not in self._unfit]
+        if not machines:
             why = "".join(f"; {reason}" for reason in self._unfit.values())
             raise FleetError(
                 f"no machine of kind {self.kind} is left{why}", fix="the same command goes on with those that join"
             )
-        return found
+        return machines
 
     def is_over(self, machine: Machine, error: BaseException) -> bool:
         """Whether an error is of a machine that died or can no longer take part, so that another one may do its work.
@@ -130,9 +130,9 @@ class FleetPlace:
         """See `Place`."""
 
         def ask(machine: Machine) -> list[str | None]:
-            asked = remote(work.skip_reasons, machine, lease=False).remote(cells)
-            found: list[str | None] = _get(asked, timeout_s=ASKED_S)
-            return found
+            ref = remote(work.skip_reasons, machine, lease=False).remote(cells)
+            reasons: list[str | None] = _get(ref, timeout_s=ASKED_S)
+            return reasons
 
         return self._on_any(ask)
 
@@ -145,18 +145,18 @@ class FleetPlace:
         is_first = self._portable is not None and self._portable.is_first(self.kind)
         sent = [] if self._portable is None or is_first else self._portable.come(self._num_waves)
         self._num_waves += 1
-        made: list[Cell] = []
+        ready_cells: list[Cell] = []
         files: list[Sent] = []
 
         def step(machine: Machine) -> None:
-            made.clear()
+            ready_cells.clear()
             for begun in _stream(work.prepared, machine, list(left), limits, sent):
                 left.pop(begun.cell, None)
                 if isinstance(begun.outcome, Prepared):
-                    made.append(begun.cell)
+                    ready_cells.append(begun.cell)
                 told(begun)
             if is_first:
-                paths: list[Path] = _get(remote(work.portable, machine).remote(made, limits))
+                paths: list[Path] = _get(remote(work.portable, machine).remote(ready_cells, limits))
                 send = remote(work.content, machine)
                 files[:] = [(path.parent.name, path.name, send.remote(path)) for path in paths]
 
@@ -186,8 +186,8 @@ class FleetPlace:
                 for value in values:
                     left.pop(value.key, None)
                 if isinstance(outcome, Verified):
-                    found = (outcome.inputs, *(value.artifact.path for value in values))
-                    paths |= {path.parent.name: path for path in found}
+                    files = (outcome.inputs, *(value.artifact.path for value in values))
+                    paths |= {path.parent.name: path for path in files}
                 told(values, outcome)
             if len(self._machines) > 1:
                 send = remote(work.content, machine)
@@ -270,29 +270,29 @@ class FleetBlocks:
             task: sends it to a machine, and returns Ray's reference to what it brings.
             read: makes the result of that.
         """
-        found: Future[Told] = Future()
+        future: Future[Told] = Future()
 
         def send(left: int) -> None:
             try:
                 machine = self._free()
                 task(machine).future().add_done_callback(lambda done: settle(machine, done, left))
             except BaseException as error:  # raised where it is waited for: Ray calls this and heeds no error
-                found.set_exception(_cause(error))
+                future.set_exception(_cause(error))
 
         def settle(machine: Machine, done: Future[Any], left: int) -> None:
             with self._guard:
                 self._busy.discard(machine.node)
             try:
-                found.set_result(read(done.result()))
+                future.set_result(read(done.result()))
             except BaseException as error:
                 cause = _cause(error)
                 if left and (self._place.is_over(machine, error) or isinstance(cause, LeaseError)):
                     send(left - 1)
                 else:
-                    found.set_exception(cause)
+                    future.set_exception(cause)
 
         send(RETRIES)
-        return found
+        return future
 
     def _free(self) -> Machine:
         """A machine to send a block to.
@@ -302,7 +302,7 @@ class FleetBlocks:
         """
         machines = self._place.machines()
         with self._guard:
-            free = [one for one in machines if one.node not in self._busy]
+            free = [candidate for candidate in machines if candidate.node not in self._busy]
             machine = random.choice(free or machines)
             self._busy.add(machine.node)
         return machine

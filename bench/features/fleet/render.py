@@ -31,4 +31,4 @@ def render(machines: Sequence[Machine], refused: Sequence[Refused], leased: Coll
         for machine in sorted(machines, key=lambda machine: (machine.facts.kind, machine.name))
     ]
     table = writing.plain(HEAD, lines, format="table", num_names=2) if lines else "no machine takes part\n"
-    return table + "".join(f"{one.name} takes no part: {one.reason}\n" for one in refused)
+    return table + "".join(f"{machine.name} takes no part: {machine.reason}\n" for machine in refused)

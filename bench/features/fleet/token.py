@@ -18,10 +18,10 @@ NAMES_IT = "--token-file names it"
 ANOTHER = "--token-file names another file, and `bench fleet up` makes one where there is none"
 
 
-def place(given: Path | None) -> Path:
+def place(path: Path | None) -> Path:
     """The file of the fleet's token: that which is given, or the user's own."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return given or home / "inferometer" / "fleet-token"
+    return path or home / "inferometer" / "fleet-token"
 
 
 def make(path: Path) -> None:
@@ -31,7 +31,7 @@ def make(path: Path) -> None:
         InputError: the file cannot be written.
     """
     try:
-        for folder in reversed([one for one in (path.parent, *path.parent.parents) if not one.exists()]):
+        for folder in reversed([parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)  # `parents=True` would take the user's mask for the others
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -50,19 +50,19 @@ def safe(path: Path) -> Path:
     try:
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), private.ROOT):
             raise InputError(f"the fleet's token {path} is a symbolic link of another user", fix=ANOTHER)
-        found = path.resolve()
-        with files.opened(found) as file:
+        target = path.resolve()
+        with files.opened(target) as file:
             state = os.fstat(file.fileno())
             content = file.read(LONGEST + 1)
     except OSError as error:
         raise InputError(f"cannot read the fleet's token: {path}: {error.strerror}", fix=NAMES_IT) from error
     _refuse_known(path, state)
-    if (reason := private.replaceable(found.parent)) is not None:
+    if (reason := private.replaceable(target.parent)) is not None:
         raise InputError(
             f"the fleet's token {path} could be replaced: {reason}", fix=f"`chmod go-w` that folder; or {ANOTHER}"
         )
     _refuse_unlikely(path, content)
-    return found
+    return target
 
 
 def _refuse_known(path: Path, state: os.stat_result) -> None:
@@ -85,9 +85,9 @@ def _refuse_unlikely(path: Path, content: bytes) -> None:
     if len(content) > LONGEST:
         raise InputError(f"{path} is no token of a fleet: it has more than {LONGEST} characters", fix=ANOTHER)
     if len(token) < SHORTEST:
-        held = f"it has {len(token)} characters" if token else "it is empty"
+        fault = f"it has {len(token)} characters" if token else "it is empty"
         raise InputError(
-            f"{path} is no token of a fleet: {held}, and {SHORTEST} are the fewest",
+            f"{path} is no token of a fleet: {fault}, and {SHORTEST} are the fewest",
             fix=f"`rm {path}` and `bench fleet up` make a new one",
         )
     if not all(33 <= byte <= 126 for byte in token):

@@ -92,23 +92,23 @@ def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[tuple[str, st
 
     import ray
 
-    def step(told: Callable[[Begun], None]) -> None:
+    def step(report: Callable[[Begun], None]) -> None:
         for key, name, content in sent:
             with contextlib.suppress(ArtifactError, ray.exceptions.RayError):  # it is made here
                 _kept(key, name, content)
-        _HERE.prepare(cells, limits, told)
+        _HERE.prepare(cells, limits, report)
 
     yield from _as_told(step)
 
 
 def portable(cells: Sequence[Cell], limits: Limits) -> list[Path]:
     """The portable files of cells that were prepared here."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     with _fit(), lease.held(wait_s=WAIT_S):
         for cell in cells:
             with contextlib.suppress(ArtifactError):  # it was lost since
-                found |= dict.fromkeys(prepare.portable_of(cell, limits))
-    return list(found)
+                paths |= dict.fromkeys(prepare.portable_of(cell, limits))
+    return list(paths)
 
 
 def verified(
@@ -116,14 +116,14 @@ def verified(
 ) -> Iterator[tuple[Sequence[Prepared], Verified | Failure]]:
     """Verify cells; yields those that run the same graph together, with what came of it."""
 
-    def step(told: Callable[[Any], None]) -> None:
+    def step(report: Callable[[Any], None]) -> None:
         local = []
         for value in cells:
             try:
                 local.append(_prepared_here(value, limits))
             except BenchError as error:
-                told(([value], Failure.of("verify", error)))
-        _HERE.verify(local, known, limits, until, lambda *each: told(each))
+                report(([value], Failure.of("verify", error)))
+        _HERE.verify(local, known, limits, until, lambda *each: report(each))
 
     yield from _as_told(step)
 
@@ -174,8 +174,10 @@ def block(
         still_lives()
         marks = {"place": name, "lease_s": (start_s, time.time())}
     return Done(
-        launches=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.launches),
-        superseded=tuple((one.key, msgspec.structs.replace(launch, **marks)) for one, launch in result.superseded),
+        launches=tuple((subject.key, msgspec.structs.replace(launch, **marks)) for subject, launch in result.launches),
+        superseded=tuple(
+            (subject.key, msgspec.structs.replace(launch, **marks)) for subject, launch in result.superseded
+        ),
         failures=(
             *failures,
             *(
@@ -211,10 +213,10 @@ def _here(value: Verified, files: Mapping[str, Any], limits: Limits) -> Verified
             f"{value.cell} has another file here: SHA-256 {there[:12]} instead of {artifact.sha256[:12]}"
         )
     inputs = _arrived(value.inputs, files, lambda: prepare.inputs_of(catalog.task(value.cell.task), limits))
-    found = dataclasses.replace(value, artifact=dataclasses.replace(artifact, path=path), inputs=inputs)
-    if (key := provenance.record_key(found.cell, found.artifact)) != value.key:
+    local = dataclasses.replace(value, artifact=dataclasses.replace(artifact, path=path), inputs=inputs)
+    if (key := provenance.record_key(local.cell, local.artifact)) != value.key:
         raise ArtifactError(f"{value.cell} is another cell here: its key is {key} instead of {value.key}")
-    return found
+    return local
 
 
 def _arrived(there: Path, files: Mapping[str, Any], make: Callable[[], Path]) -> Path:
@@ -249,8 +251,8 @@ def _kept(key: str, name: str, content: Any) -> Path:
     import ray
 
     def write(target: Path) -> dict[str, Any]:
-        entry, found = ray.get(content)
-        found.tofile(target)
+        entry, array = ray.get(content)
+        array.tofile(target)
         expected: dict[str, Any] = json.loads(entry)
         if cache.file_digest(target) != expected["sha256"]:
             raise ArtifactError(f"{name} of {key} came damaged")
@@ -285,7 +287,7 @@ def _fit() -> Iterator[Callable[[], None]]:
 
 def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
     """Run a step that tells of each thing that is done, holding the lease, and yield what it tells."""
-    told: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -293,15 +295,15 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
                 def send(each: Any) -> None:
                     still_lives()
-                    told.put((each,))
+                    messages.put((each,))
 
                 step(send)
-            told.put(())
+            messages.put(())
         except BaseException as error:  # raised again where the items are yielded
-            told.put((None, error))
+            messages.put((None, error))
 
     threading.Thread(target=run, daemon=True).start()
-    while message := told.get():
+    while message := messages.get():
         if len(message) == 2:
             raise message[1]
         yield message[0]

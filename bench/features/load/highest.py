@@ -80,22 +80,22 @@ def search(try_rate: Callable[[float], float], bound_ns: float, guess: float) ->
     def keeps(rate: float) -> bool:
         latency_ns = probe(rate)
         while (pair := fall(probes, bound_ns)) is not None:
-            rates = [one.rate for one in probes]
-            once = [one.rate for one in pair if rates.count(one.rate) == 1]
+            rates = [trial.rate for trial in probes]
+            once = [trial.rate for trial in pair if rates.count(trial.rate) == 1]
             if not once:
                 raise _Falls
             if len(rates) - len(set(rates)) >= MOST_AGAIN:
                 break
-            for one in once:
-                probe(one)
+            for lone_rate in once:
+                probe(lone_rate)
         return latency_ns <= bound_ns
 
     try:
         rate = _highest(keeps, probes, bound_ns, guess)
     except _Falls:
         rate = None
-    rates = [one.rate for one in probes]
-    again = [one for one in probes if rates.count(one.rate) > 1]  # the others may be noise: see `MOST_AGAIN`
+    rates = [trial.rate for trial in probes]
+    again = [trial for trial in probes if rates.count(trial.rate) > 1]  # the others may be noise: see `MOST_AGAIN`
     return Found(rate=rate, probes=tuple(probes), fall=fall(again, bound_ns) if rate is None else None)
 
 
@@ -139,9 +139,12 @@ def fall(probes: Sequence[Probe], bound_ns: float) -> tuple[Probe, Probe] | None
     Of a rate that was tried again, that latency counts which makes the fall smaller. None where no two rates are so.
     """
     least, most = (
-        [Probe(rate=rate, latency_ns=pick(one.latency_ns for one in probes if one.rate == rate)) for rate in rates]
+        [
+            Probe(rate=rate, latency_ns=pick(probe.latency_ns for probe in probes if probe.rate == rate))
+            for rate in rates
+        ]
         for pick in (min, max)
-        for rates in [dict.fromkeys(one.rate for one in probes)]
+        for rates in [dict.fromkeys(probe.rate for probe in probes)]
     )
     pairs = [
         (low, high)

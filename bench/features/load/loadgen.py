@@ -241,12 +241,12 @@ def summary(folder: Path) -> Summary:
     """
     text = (folder / SUMMARY).read_text()
     head, _, rest = text.partition("Test Parameters Used")
-    found = RESULT.search(head)
-    if found is None:
+    match = RESULT.search(head)
+    if match is None:
         raise ValueError(f"{SUMMARY} of the load generator has no result")
     unmet = [" ".join(name.split()).lower() for name in UNMET.findall(head)]
     errors = [line.strip() for line in rest.splitlines() if ERRORS.search(line)]
     reason = ", ".join((*(f"{name} not met" for name in unmet), *errors))
     figures = {name: float(value) for name, value in FIGURE.findall(head)}
-    is_valid = found[1] == "VALID"
+    is_valid = match[1] == "VALID"
     return Summary(is_valid=is_valid, reason="" if is_valid else reason or "no reason was given", figures=figures)

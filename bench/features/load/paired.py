@@ -254,7 +254,7 @@ class _Block:
                 run = self._replay(seat, arrivals.probing(start, rate, bound))
                 return lines.percentile(run.served, bound.statistic) if _keeps_up([run]) else math.inf
 
-            before = [found.rate for found in seat.highest]
+            before = [outcome.rate for outcome in seat.highest]
             if None in before:
                 return  # a launch has a highest rate where all passes have
             guess = (before[-1] if before else seat.member.guess) or _first_guess(seat, arrivals)
@@ -315,7 +315,7 @@ def _first_guess(seat: _Seat, arrivals: Arrivals) -> float:
 
 def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
     counted = seat.runs[1:] if seat.keeps_up else []
-    rates = [found.rate for found in seat.highest]
+    rates = [outcome.rate for outcome in seat.highest]
     fields = {
         **shared,
         **(lines.figures(counted) if counted else {}),
@@ -323,8 +323,8 @@ def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
         "role": seat.role,
         **seat.service.setup.as_fields(),
         "highest_ns": () if None in rates else tuple(int(1e9 / rate) for rate in rates if rate is not None),
-        "curve": [_point(probe) for found in seat.highest for probe in found.probes],
-        "fall": next(([*map(_point, found.fall)] for found in seat.highest if found.fall), None),
+        "curve": [_point(probe) for outcome in seat.highest for probe in outcome.probes],
+        "fall": next(([*map(_point, outcome.fall)] for outcome in seat.highest if outcome.fall), None),
         "checked": sum(run.checked for run in seat.runs),
         "machine": seat.state,
     }

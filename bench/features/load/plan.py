@@ -34,22 +34,22 @@ class PlanSweep(LoadSweep):
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         subjects: dict[TaskName, list[Subject]] = {}
         for group in groups:
-            for one in {ledger.subject.key: ledger.subject for ledger in group.ledgers}.values():
-                subjects.setdefault(one.cell.task, []).append(one)
-        for found in subjects.values():
+            for subject in {ledger.subject.key: ledger.subject for ledger in group.ledgers}.values():
+                subjects.setdefault(subject.cell.task, []).append(subject)
+        for of_task in subjects.values():
             self._began_s = time.monotonic()
-            members = self._screened(found)
+            members = self._screened(of_task)
             if members:
                 self._race(members)
 
     def _race(self, members: Sequence[Member]) -> None:
-        asked = self._asked
+        load = self._asked
         baseline, *others = members
         arrivals = self._arrivals(baseline)
         if arrivals is None:
             return
         warming = arrivals.slices()[:1]
-        for number in range(asked.most_launches):
+        for number in range(load.most_launches):
             if number and self._out_of_time():
                 return
             result = paired.run_block(
@@ -57,9 +57,9 @@ class PlanSweep(LoadSweep):
                 others,
                 warming,
                 self._limits,
-                asked.bounds,
+                load.bounds,
                 rate=None,
-                bound=asked.bound,
+                bound=load.bound,
                 probed=arrivals,
                 starts=starts(arrivals, number),
                 out_of_time=self._out_of_time,
@@ -71,7 +71,7 @@ class PlanSweep(LoadSweep):
 
     def _screened(self, subjects: Sequence[Subject]) -> list[Member]:
         """For each deployment, the ways to serve it that may hold the highest rate, the best way of all first."""
-        found: dict[Cell, list[tuple[float, Member]]] = {}
+        deployments: dict[Cell, list[tuple[float, Member]]] = {}
         for subject in subjects:
             several = catalog.runtime(subject.cell.runtime).runs_sessions_at_once()
             for setup in setups(subject.cell.threads, machine.num_cores(), several_sessions=several):
@@ -85,15 +85,15 @@ class PlanSweep(LoadSweep):
                     self._keep_run(Member(subject=subject, setup=setup), loadgen.SERVER, error.reason)
                     continue
                 member = Member(subject=subject, setup=setup, guess=USUAL_SHARE * rate)
-                found.setdefault(dataclasses.replace(subject.cell, threads=1), []).append((rate, member))
+                deployments.setdefault(dataclasses.replace(subject.cell, threads=1), []).append((rate, member))
                 self._observer.cell(subject.cell, f"{setup}: {rate:.4g} requests/s at most")
-        kept = [
+        candidates = [
             (rate, member)
-            for rated in found.values()
+            for rated in deployments.values()
             for rate, member in rated
             if rate >= KEPT_SHARE * max(rate for rate, _ in rated)
         ]
-        return [member for _, member in sorted(kept, key=lambda one: one[0], reverse=True)]
+        return [member for _, member in sorted(candidates, key=lambda pair: pair[0], reverse=True)]
 
     def _arrivals(self, member: Member) -> Arrivals | None:
         """Arrivals that the load generator draws for a service; None where the service fails."""

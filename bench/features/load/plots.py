@@ -59,7 +59,7 @@ QUEUE = (
 )
 
 
-def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> list[Path]:
+def draw(records: Iterable[Record], all_turns: Iterable[Turns], folder: Path) -> list[Path]:
     """Write `<request>-knee`, `-rates` and `-percentiles` for what took turns, `<cell>-queue` for server scenarios.
 
     A figure that would show nothing is not written. The name of a file tells what was asked: a figure of the same
@@ -67,7 +67,7 @@ def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> lis
 
     Args:
         records: the cells whose last server scenarios are drawn, one for each way to serve a cell.
-        found: what took turns.
+        all_turns: what took turns.
         folder: folder of the figures, which is made where it is missing.
 
     Returns:
@@ -79,7 +79,7 @@ def draw(records: Iterable[Record], found: Iterable[Turns], folder: Path) -> lis
     paths: list[Path] = []
     drawn: collections.Counter[str] = collections.Counter()
     with matplotlib.rc_context(canvas.STYLE):
-        for name, figure in _figures(records, found):
+        for name, figure in _figures(records, all_turns):
             drawn[name] += 1
             stem = name if drawn[name] == 1 else f"{name}-{drawn[name]}"
             paths += [canvas.save(figure, folder / f"{stem}.{suffix}") for suffix in ("png", "svg")]
@@ -92,12 +92,12 @@ def paths(stored: Results, rows: Sequence[Row], folder: Path) -> list[Path]:
     return draw((), last(stored.records, cells), folder) if cells else []
 
 
-def drawings(records: Iterable[Record], found: Iterable[Turns]) -> list[bytes]:
+def drawings(records: Iterable[Record], all_turns: Iterable[Turns]) -> list[bytes]:
     """The same figures as SVG, but for `-rates`, which is a part of the knee."""
     import matplotlib
 
     with matplotlib.rc_context(canvas.STYLE):
-        shown = [figure for name, figure in _figures(records, found) if not name.endswith(f"-{RATES}")]
+        shown = [figure for name, figure in _figures(records, all_turns) if not name.endswith(f"-{RATES}")]
         return [canvas.content(figure, "svg") for figure in shown]
 
 
@@ -112,24 +112,24 @@ def names(ways: Iterable[Way]) -> tuple[dict[Way, str], str]:
     parts = {way: (*way.cell.path.split("/"), str(way.setup)) for way in ways}
     *differs, is_served_apart = (len(set(column)) > 1 for column in zip(*parts.values(), strict=True))
     shown = differs if any((*differs, is_served_apart)) else [False, *[True] * (len(differs) - 1)]
-    found = {}
+    labels = {}
     for way, (*path, served) in parts.items():
         name = "/".join(itertools.compress(path, shown))
-        found[way] = ", ".join(filter(None, (name, served if is_served_apart else "")))
+        labels[way] = ", ".join(filter(None, (name, served if is_served_apart else "")))
     *path, served = next(iter(parts.values()))
     glob = "/".join("*" if differ else part for part, differ in zip(path, differs, strict=True))
-    return found, glob if is_served_apart else f"{glob}, {served}"
+    return labels, glob if is_served_apart else f"{glob}, {served}"
 
 
-def _figures(records: Iterable[Record], found: Iterable[Turns]) -> Iterator[tuple[str, Figure]]:
-    for one in found:
-        cell = one.baseline.cell
-        asked = [str(cell.task), f"b{cell.batch}t{cell.threads}", _served(one.baseline)]
-        asked += [f"{one.rate:.4g}rps"] if one.rate is not None else []
-        asked += [f"{one.bound[0]}-{one.bound[1] / 1e6:g}ms"] if one.bound else []
-        for what, figure in (("knee", _knee(one)), (RATES, _rates(one)), ("percentiles", _percentiles(one))):
+def _figures(records: Iterable[Record], all_turns: Iterable[Turns]) -> Iterator[tuple[str, Figure]]:
+    for turns in all_turns:
+        cell = turns.baseline.cell
+        parts = [str(cell.task), f"b{cell.batch}t{cell.threads}", _served(turns.baseline)]
+        parts += [f"{turns.rate:.4g}rps"] if turns.rate is not None else []
+        parts += [f"{turns.bound[0]}-{turns.bound[1] / 1e6:g}ms"] if turns.bound else []
+        for what, figure in (("knee", _knee(turns)), (RATES, _rates(turns)), ("percentiles", _percentiles(turns))):
             if figure is not None:
-                yield _file_name(*asked, what), figure
+                yield _file_name(*parts, what), figure
     for record in records:
         for (scenario, way), run in last_runs(record).items():
             if scenario == SERVER and any(run.waiting):
@@ -158,10 +158,10 @@ Rates = list[tuple[float, float]]
 class _Services:
     """The services of a figure: by service, its name and its look, which are the same in all figures of the turns."""
 
-    def __init__(self, found: Turns) -> None:
-        plain, self.shared = names(found.launches)
+    def __init__(self, turns: Turns) -> None:
+        plain, self.shared = names(turns.launches)
         looks = canvas.looks_of(plain.values())
-        self.baseline = None if found.is_plan else found.baseline
+        self.baseline = None if turns.is_plan else turns.baseline
         self.names = {way: f"{name} (baseline)" if way == self.baseline else name for way, name in plain.items()}
         self._lines: dict[Way, dict[str, Any]] = {
             way: {"color": looks[name].colour, "marker": looks[name].marker, "lw": 1.8 if way == self.baseline else 1.2}
@@ -179,17 +179,17 @@ class _Services:
         return [Line2D([], [], ms=4, label=self.names[way], **self._lines[way]) for way in ways]
 
 
-def _knee(found: Turns) -> Figure | None:
+def _knee(turns: Turns) -> Figure | None:
     """The bounded percentile by rate, and below it the highest rates."""
-    tried = _all_tried(found)
-    if found.bound is None or not tried:
+    tried = _all_tried(turns)
+    if turns.bound is None or not tried:
         return None
     latencies = [ms for points in tried.values() for _, ms in points if math.isfinite(ms)]
-    services, held, bound = _Services(found), {way: found.highest_rate(way) for way in tried}, report.bound(found)
-    notes = _notes(found, held)
-    statistic, most_ms = found.bound[0], found.bound[1] / 1e6
+    services, highest, bound = _Services(turns), {way: turns.highest_rate(way) for way in tried}, report.bound(turns)
+    notes = _notes(turns, highest)
+    statistic, most_ms = turns.bound[0], turns.bound[1] / 1e6
     figure, (above, below) = canvas.sheet(
-        f"{found.baseline.cell.task}: {statistic} of the latency by rate",
+        f"{turns.baseline.cell.task}: {statistic} of the latency by rate",
         [("", HEIGHT), ("", BAR * max(2, len(tried)))],
         left=LEFT,
         right=canvas.text_width([*notes.values(), bound]) + 0.2,
@@ -198,8 +198,8 @@ def _knee(found: Turns) -> Figure | None:
     )
     canvas.name_lines(below, [canvas.Line("", note, way == services.baseline) for way, note in notes.items()])
     _scale(above, "y", [*latencies, most_ms])
-    _scale(above, "x", _drawn_rates(tried, held))
-    _mark_rates(below, services, tried, held)
+    _scale(above, "x", _drawn_rates(tried, highest))
+    _mark_rates(below, services, tried, highest)
     above.set(xlabel="rate (requests/s)", ylabel=_latency_title(f"{statistic} of the latency"))
     below.set_xlabel(_rate_title(bound))
     above.axhline(most_ms, color="#444444", linestyle="--", linewidth=0.9, zorder=1)
@@ -209,21 +209,21 @@ def _knee(found: Turns) -> Figure | None:
         answered = [point for point in points if math.isfinite(point[1])]
         above.plot(*_columns(answered), **services.look(way, marker="o", ms=2.2, mew=0, ls="", alpha=0.5))
         above.plot(*_columns(_medians(points)), **services.look(way, ms=4))
-        if (best := held[way]) is not None:
+        if (best := highest[way]) is not None:
             look = services.look(way, **EDGED, ls=":", lw=1, markevery=[0])
             above.plot([best.value] * 2, [most_ms, above.get_ylim()[0]], **look)
     return figure
 
 
-def _rates(found: Turns) -> Figure | None:
+def _rates(turns: Turns) -> Figure | None:
     """The highest rates alone."""
-    tried = _all_tried(found)
-    if found.bound is None or not tried:
+    tried = _all_tried(turns)
+    if turns.bound is None or not tried:
         return None
-    services, held, bound = _Services(found), {way: found.highest_rate(way) for way in tried}, report.bound(found)
-    notes = _notes(found, held)
+    services, highest, bound = _Services(turns), {way: turns.highest_rate(way) for way in tried}, report.bound(turns)
+    notes = _notes(turns, highest)
     figure, (axes,) = canvas.sheet(
-        f"{found.baseline.cell.task}: highest rate at {bound}",
+        f"{turns.baseline.cell.task}: highest rate at {bound}",
         [("", 1.2 * BAR * max(2, len(tried)))],
         left=canvas.text_width(services.names.values()) + 0.1,
         right=canvas.text_width(notes.values()) + 0.15,
@@ -232,21 +232,21 @@ def _rates(found: Turns) -> Figure | None:
     )
     lines = [canvas.Line(services.names[way], note, way == services.baseline) for way, note in notes.items()]
     canvas.name_lines(axes, lines)
-    _mark_rates(axes, services, tried, held)
+    _mark_rates(axes, services, tried, highest)
     axes.set_xlabel(_rate_title(bound))
     return figure
 
 
 def _mark_rates(
-    axes: Axes, services: _Services, tried: Mapping[Way, Rates], held: Mapping[Way, Estimate | None]
+    axes: Axes, services: _Services, tried: Mapping[Way, Rates], highest: Mapping[Way, Estimate | None]
 ) -> None:
     """The highest rate of each service on its line, with its interval, and the rates with which it did not keep up."""
-    rates = _drawn_rates(tried, held)
+    rates = _drawn_rates(tried, highest)
     _scale(axes, "x", rates)
     for index, (way, points) in enumerate(tried.items()):
         lost = _lost(points)
         axes.plot(lost, [index] * len(lost), color="#777777", marker="x", ms=3.5, ls="")
-        if (best := held[way]) is not None:
+        if (best := highest[way]) is not None:
             ends = [[best.value - best.low], [min(best.high, 10 * max(rates)) - best.value]]
             axes.errorbar(best.value, index, xerr=ends, **services.look(way, **EDGED, elinewidth=1.4, capsize=2))
 
@@ -256,33 +256,35 @@ def _lost(points: Rates) -> list[float]:
     return [rate for rate, ms in points if math.isinf(ms)]
 
 
-def _drawn_rates(tried: Mapping[Way, Rates], held: Mapping[Way, Estimate | None]) -> list[float]:
-    return [rate for points in tried.values() for rate, _ in points] + [one.value for one in held.values() if one]
+def _drawn_rates(tried: Mapping[Way, Rates], highest: Mapping[Way, Estimate | None]) -> list[float]:
+    return [rate for points in tried.values() for rate, _ in points] + [
+        estimate.value for estimate in highest.values() if estimate
+    ]
 
 
 def _rate_title(bound: str) -> str:
     return f"highest rate at {bound} (requests/s), higher is better \N{RIGHTWARDS ARROW}"
 
 
-def _notes(found: Turns, held: Mapping[Way, Estimate | None]) -> dict[Way, str]:
+def _notes(turns: Turns, highest: Mapping[Way, Estimate | None]) -> dict[Way, str]:
     """The highest rate of each service with its interval, or why there is none."""
     notes = {}
-    for way, one in held.items():
-        shown = [report.rate(value) for value in (one.value, one.low, one.high)] if one else []
-        notes[way] = "{} [{}, {}]".format(*shown) if shown else report.without(found, way)
+    for way, estimate in highest.items():
+        shown = [report.rate(value) for value in (estimate.value, estimate.low, estimate.high)] if estimate else []
+        notes[way] = "{} [{}, {}]".format(*shown) if shown else report.without(turns, way)
     return notes
 
 
-def _all_tried(found: Turns) -> dict[Way, Rates]:
+def _all_tried(turns: Turns) -> dict[Way, Rates]:
     """The rates that were tried with each service, the best service first; empty where none answered at any rate."""
-    tried = {way: _tried(found.launches[way]) for way in report.ordered(found, HIGHEST)}
+    tried = {way: _tried(turns.launches[way]) for way in report.ordered(turns, HIGHEST)}
     is_answered = any(math.isfinite(ms) for points in tried.values() for _, ms in points)
     return {way: points for way, points in tried.items() if points} if is_answered else {}
 
 
 def _tried(launches: Iterable[LoadLaunch]) -> Rates:
     """The rates that were tried, in order, with the milliseconds there; infinite where the service did not keep up."""
-    points = [point for one in launches for point in one.curve]
+    points = [point for launch in launches for point in launch.curve]
     return sorted((rate, math.inf if latency_ns is None else latency_ns / 1e6) for rate, latency_ns in points)
 
 
@@ -301,16 +303,18 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
     return [x for x, _ in points], [y for _, y in points]
 
 
-def _percentiles(found: Turns) -> Figure | None:
+def _percentiles(turns: Turns) -> Figure | None:
     """The latency at each percentile, for each service that kept up."""
-    kept = {way: [one for one in found.launches[way] if len(one.shape_ns) == len(SHAPE)] for way in found.launches}
-    shown = [way for way in report.ordered(found, P99) if kept[way]]
-    if found.rate is None or not shown:
+    launches = {
+        way: [launch for launch in turns.launches[way] if len(launch.shape_ns) == len(SHAPE)] for way in turns.launches
+    }
+    shown = [way for way in report.ordered(turns, P99) if launches[way]]
+    if turns.rate is None or not shown:
         return None
-    services = _Services(found)
-    late = "; ".join(services.names[way] for way in found.launches if not kept[way])
+    services = _Services(turns)
+    late = "; ".join(services.names[way] for way in turns.launches if not launches[way])
     figure, (axes,) = canvas.sheet(
-        f"{found.baseline.cell.task}: latency at {report.rate(found.rate)} requests/s",
+        f"{turns.baseline.cell.task}: latency at {report.rate(turns.rate)} requests/s",
         [("", HEIGHT)],
         left=LEFT,
         right=0.2,
@@ -320,12 +324,15 @@ def _percentiles(found: Turns) -> Figure | None:
     drawn = []
     places = [LAST if percent == 100 else _place(percent) for percent in SHAPE]
     for way in shown:
-        shape = [statistics.median(column) / 1e6 for column in zip(*(one.shape_ns for one in kept[way]), strict=True)]
-        requests = statistics.median_low(sum(one.requests) for one in kept[way])
-        told = sum(percent < 100 and min_samples(percent) <= requests for percent in SHAPE)
-        rest = slice(max(0, told - 1), None)
+        shape = [
+            statistics.median(column) / 1e6
+            for column in zip(*(launch.shape_ns for launch in launches[way]), strict=True)
+        ]
+        requests = statistics.median_low(sum(launch.requests) for launch in launches[way])
+        num_clear = sum(percent < 100 and min_samples(percent) <= requests for percent in SHAPE)
+        rest = slice(max(0, num_clear - 1), None)
         axes.plot(places[rest], shape[rest], **services.look(way, ms=4, ls=":", mfc="white"))
-        axes.plot(places[:told], shape[:told], **services.look(way, ms=4))
+        axes.plot(places[:num_clear], shape[:num_clear], **services.look(way, ms=4))
         drawn += shape
     _scale(axes, "y", drawn)
     axes.set_xticks([*map(_place, TICKS), LAST], [*(f"{percent:g} %" for percent in TICKS), "max"])
@@ -348,16 +355,16 @@ def _queue(way: Way, run: LoadRun) -> Figure:
     wrapped = (writing.wrap_name(title, width) for width in itertools.count(72, 8))
     heading = next(text for text in wrapped if text.count("\n") < 2)
     rate = run.settings.get("server_target_qps")
-    asked = f" at {report.rate(rate)} requests/s" if rate else ""
-    figure, found = canvas.sheet(
+    at_rate = f" at {report.rate(rate)} requests/s" if rate else ""
+    figure, all_axes = canvas.sheet(
         f"{way.cell.task}: the queue of the server scenario",
         [(heading, QUEUE_HEIGHT), ("", QUEUE_HEIGHT)][: len(panels)],
         left=LEFT,
         right=0.2,
         handles=[],
-        footnote=QUEUE.format(asked, "valid" if run.is_valid else report.invalid(run)),
+        footnote=QUEUE.format(at_rate, "valid" if run.is_valid else report.invalid(run)),
     )
-    for axes, (label, values), colour in zip(found, panels.items(), canvas.COLOURS, strict=False):
+    for axes, (label, values), colour in zip(all_axes, panels.items(), canvas.COLOURS, strict=False):
         shares = [100 * index / max(1, len(values) - 1) for index in range(len(values))]
         axes.step(shares, values, where="post", color=colour, linewidth=1)
         axes.fill_between(shares, values, step="post", color=colour, alpha=0.25, linewidth=0)
@@ -365,7 +372,7 @@ def _queue(way: Way, run: LoadRun) -> Figure:
         axes.set(xlim=(0, 100), ylim=(0, 1.08 * max(values)), ylabel=label)
         axes.grid(color="#E5E5E5", linewidth=0.6)
         axes.set_axisbelow(True)
-    found[-1].set_xlabel("share of the run (%)")
+    all_axes[-1].set_xlabel("share of the run (%)")
     return figure
 
 

@@ -38,26 +38,26 @@ kept."""
 
 
 def render(
-    records: Sequence[Record], found: Sequence[Turns], *, format: str, margin: float, turns_alone: bool = False
+    records: Sequence[Record], all_turns: Sequence[Turns], *, format: str, margin: float, turns_alone: bool = False
 ) -> str:
     """Every table for which there are results.
 
     Args:
         records: the records of the cells that are shown.
-        found: what took turns.
+        all_turns: what took turns.
         format: `table`, `md` or `json`.
         margin: largest difference that counts as noise, as a share.
         turns_alone: whether runs of one service at a time are left out: scenarios, and requests that come alone.
     """
     where = _headline(records)
     if format == "json":
-        turns = [_raw(one, margin) for one in found]
+        turns = [_raw(each, margin) for each in all_turns]
         return writing.as_json({"measured": where, "turns": turns, "cells": [*map(_raw_record, records)]})
     above = writing.paragraph([where], format)
     tables = [
         above and above.rstrip("\n") + "\n",
         "" if turns_alone else _scenarios(records, format),
-        *(table for one in found for table in (_turns(one, format, margin), _plan(one, format))),
+        *(table for each in all_turns for table in (_turns(each, format, margin), _plan(each, format))),
         "" if turns_alone else _sporadic(records, format),
     ]
     return "\n".join(filter(None, tables))
@@ -79,17 +79,17 @@ def rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def answer(found: Turns) -> str:
+def answer(turns: Turns) -> str:
     """A plan in a sentence: the way that held the highest rate, and how many were not shown to hold a lower rate.
 
     Empty where no way keeps the bound.
     """
-    best = found.best()
+    best = turns.best()
     if best is None:
         return ""
-    others = len(found.not_lower_than(best))
+    others = len(turns.not_lower_than(best))
     more = f" ({others} more not told apart)" if others else ""
-    return f"{split(best)}, {held_rate(found, best)} at {bound(found)}: {best.cell.path}{more}"
+    return f"{split(best)}, {held_rate(turns, best)} at {bound(turns)}: {best.cell.path}{more}"
 
 
 def split(way: Way) -> str:
@@ -101,9 +101,9 @@ def split(way: Way) -> str:
     return f"{instances}{sessions} x {threads}{f', batch <= {most}' if most > 1 else ''}"
 
 
-def held_rate(found: Turns, way: Way) -> str:
+def held_rate(turns: Turns, way: Way) -> str:
     """The highest rate of a service that holds one, such as `310 requests/s [300, 321]`."""
-    highest = found.highest_rate(way)
+    highest = turns.highest_rate(way)
     assert highest is not None
     return f"{rate(highest.value)} requests/s [{rate(highest.low)}, {rate(highest.high)}]"
 
@@ -117,12 +117,12 @@ def _scenarios(records: Sequence[Record], format: str) -> str:
                 key, short, factor, unit = FIGURES[_figure(run)]
                 shown = f"{short} {factor * run.figures[key]:.4g} {unit}" if key in run.figures else ""
                 shown += "".join(
-                    f"; {name} p90 {run.figures[told] / 1e6:.4g} ms"
-                    for name, told in TOKENS.items()
-                    if told in run.figures
+                    f"; {name} p90 {run.figures[figure] / 1e6:.4g} ms"
+                    for name, figure in TOKENS.items()
+                    if figure in run.figures
                 )
-            asked = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
-            lines.append([record.cell.path, str(way.setup), scenario.replace("_", " "), asked, shown or invalid(run)])
+            target = f"{rate(run.settings['server_target_qps'])}/s" if "server_target_qps" in run.settings else ""
+            lines.append([record.cell.path, str(way.setup), scenario.replace("_", " "), target, shown or invalid(run)])
     if not lines:
         return ""
     titles = ["cell", "served by", "scenario", "asked", "MLPerf loadgen says"]
@@ -135,7 +135,7 @@ def invalid(run: LoadRun) -> str:
     bound_ns = run.settings.get("server_target_latency_ns")
     seen_ns = run.figures.get(f"{percent:.2f} percentile latency (ns)")
     unmet = run.reason.split(", ")
-    others = [one for one in unmet if one not in (TOO_SLOW, TOO_FEW)]
+    others = [reason for reason in unmet if reason not in (TOO_SLOW, TOO_FEW)]
     is_of_latency = len(others) < len(unmet) and loadgen.TOKENS not in run.settings  # else bounds are on tokens
     if not is_of_latency or bound_ns is None or seen_ns is None:
         return f"invalid: {run.reason}"
@@ -154,64 +154,68 @@ def _figure(run: LoadRun) -> str:
     return f"{run.scenario} p{round(100 * run.settings.get('server_target_latency_percentile', 0.99))}"
 
 
-def _turns(found: Turns, format: str, margin: float) -> str:
-    if found.rate is None:
+def _turns(turns: Turns, format: str, margin: float) -> str:
+    if turns.rate is None:
         return ""
-    held = [f"highest rate at {bound(found)} (/s)", "over the baseline [95 %]"] if found.bound else []
+    highest = [f"highest rate at {bound(turns)} (/s)", "over the baseline [95 %]"] if turns.bound else []
     titles = [
         "cell",
         "served by",
         "p50 (ms)",
-        f"{found.tail} (ms)",
+        f"{turns.tail} (ms)",
         "p50 over the baseline [95 %]",
-        f"{found.tail} over the baseline [95 %]",
+        f"{turns.tail} over the baseline [95 %]",
     ]
-    counted = _counted(found)
+    counted = _counted(turns)
     energy = [f"energy of {' + '.join(counted)} (mJ/request)"] if counted else []
     lines = []
-    for way in ordered(found, found.tail):
-        figures = [found.latency_ns(way, statistic) for statistic in (P50, found.tail)]
-        shown = [writing.milliseconds(one.value) if one else _without_latency(found, way) for one in figures]
-        compared = [_ratio(found, way, statistic, margin) for statistic in (P50, found.tail)]
-        more = [*(_held(found, way) if held else []), *([_energy(found, way, counted)] if counted else [])]
+    for way in ordered(turns, turns.tail):
+        figures = [turns.latency_ns(way, statistic) for statistic in (P50, turns.tail)]
+        shown = [
+            writing.milliseconds(estimate.value) if estimate else _without_latency(turns, way) for estimate in figures
+        ]
+        compared = [_ratio(turns, way, statistic, margin) for statistic in (P50, turns.tail)]
+        more = [*(_held(turns, way) if highest else []), *([_energy(turns, way, counted)] if counted else [])]
         lines.append([way.cell.path, str(way.setup), *shown, *compared, *more])
-    head = f"{rate(found.rate)} requests/s, the same arrivals for all, over {found.baseline.cell.path}"
-    return f"{head}\n\n{_narrow_table(found, [*titles, *held, *energy], lines, format)}"
+    head = f"{rate(turns.rate)} requests/s, the same arrivals for all, over {turns.baseline.cell.path}"
+    return f"{head}\n\n{_narrow_table(turns, [*titles, *highest, *energy], lines, format)}"
 
 
-def _counted(found: Turns) -> tuple[str, ...]:
+def _counted(turns: Turns) -> tuple[str, ...]:
     """What the machine counts the energy of, by the last launch that was stored with it; empty where it does not."""
-    launches = [one for of_way in found.launches.values() for one in of_way if one.joules is not None]
-    return max(launches, key=lambda one: one.time or "").joules_of if launches else ()
+    launches = [launch for of_way in turns.launches.values() for launch in of_way if launch.joules is not None]
+    return max(launches, key=lambda launch: launch.time or "").joules_of if launches else ()
 
 
-def _energy(found: Turns, way: Way, counted: tuple[str, ...]) -> str:
+def _energy(turns: Turns, way: Way, counted: tuple[str, ...]) -> str:
     """The median over launches of the energy of a request, of those that counted the same."""
-    joules = [one.joules for one in found.launches[way] if one.joules is not None and one.joules_of == counted]
+    joules = [
+        launch.joules for launch in turns.launches[way] if launch.joules is not None and launch.joules_of == counted
+    ]
     return rate(1000 * statistics.median(joules)) if joules else writing.DASH
 
 
-def _plan(found: Turns, format: str) -> str:
-    if not found.is_plan or found.bound is None:
+def _plan(turns: Turns, format: str) -> str:
+    if not turns.is_plan or turns.bound is None:
         return ""
-    titles = ["cell", "served by", f"highest rate at {bound(found)} (/s)", "over the first [95 %]"]
-    lines = [[way.cell.path, str(way.setup), *_held(found, way)] for way in ordered(found, HIGHEST)]
-    told = answer(found) or f"no way to serve keeps {bound(found)}"
-    if not answer(found) and any(found.rate_seen(way) is not None for way in found.launches):
-        told = f"the first way to serve does not keep {bound(found)}, so the others have no interval"
-    return f"{_narrow_table(found, titles, lines, format)}\n{told}\n"
+    titles = ["cell", "served by", f"highest rate at {bound(turns)} (/s)", "over the first [95 %]"]
+    lines = [[way.cell.path, str(way.setup), *_held(turns, way)] for way in ordered(turns, HIGHEST)]
+    sentence = answer(turns) or f"no way to serve keeps {bound(turns)}"
+    if not answer(turns) and any(turns.rate_seen(way) is not None for way in turns.launches):
+        sentence = f"the first way to serve does not keep {bound(turns)}, so the others have no interval"
+    return f"{_narrow_table(turns, titles, lines, format)}\n{sentence}\n"
 
 
 def _sporadic(records: Sequence[Record], format: str) -> str:
     measured = [(record.cell.path, alone) for record in records if (alone := sporadic_of(record)) is not None]
     if not measured:
         return ""
-    names = list(dict.fromkeys(name for _, one in measured for name in one.after_ns))
+    names = list(dict.fromkeys(name for _, each in measured for name in each.after_ns))
     titles = ["cell", "back to back (ms)", *(f"after {name} (ms)" for name in names if name != BUSY), "cold start (ms)"]
     lines = []
-    for path, one in measured:
-        medians = [_median(one.after_ns.get(name, ())) for name in (BUSY, *(name for name in names if name != BUSY))]
-        lines.append([path, *map(writing.milliseconds, medians), writing.milliseconds(_median(one.cold_start_ns))])
+    for path, run in measured:
+        medians = [_median(run.after_ns.get(name, ())) for name in (BUSY, *(name for name in names if name != BUSY))]
+        lines.append([path, *map(writing.milliseconds, medians), writing.milliseconds(_median(run.cold_start_ns))])
     return _table(titles, lines, format)
 
 
@@ -219,29 +223,29 @@ def _median(values: Sequence[int]) -> float | None:
     return float(sorted(values)[(len(values) - 1) // 2]) if values else None
 
 
-def _held(found: Turns, way: Way) -> list[str]:
-    held, over = found.highest_rate(way), found.highest_over_baseline(way)
-    if held is None:
-        return [without(found, way), writing.DASH]
-    is_baseline = way == found.baseline
-    shown = f"{rate(held.value)} [{rate(held.low)}, {rate(held.high)}]"
+def _held(turns: Turns, way: Way) -> list[str]:
+    highest, over = turns.highest_rate(way), turns.highest_over_baseline(way)
+    if highest is None:
+        return [without(turns, way), writing.DASH]
+    is_baseline = way == turns.baseline
+    shown = f"{rate(highest.value)} [{rate(highest.low)}, {rate(highest.high)}]"
     return [shown, "1" if is_baseline else writing.interval(over) if over else writing.DASH]
 
 
-def _ratio(found: Turns, way: Way, statistic: str, margin: float) -> str:
-    if way == found.baseline:
+def _ratio(turns: Turns, way: Way, statistic: str, margin: float) -> str:
+    if way == turns.baseline:
         return "1"
-    compared = found.over_baseline(way, statistic)
+    compared = turns.over_baseline(way, statistic)
     if compared.ratio is None:
         return writing.DASH
     return f"{writing.interval(compared.ratio)} {compared.verdict(margin)}"
 
 
-def _without_latency(found: Turns, way: Way) -> str:
+def _without_latency(turns: Turns, way: Way) -> str:
     """Why a service has no latency."""
-    if way in found.failures:
+    if way in turns.failures:
         return "failed"
-    return _in_launches("cannot keep up", found.lacking(way, P50), len(found.launches[way])) or writing.DASH
+    return _in_launches("cannot keep up", turns.lacking(way, P50), len(turns.launches[way])) or writing.DASH
 
 
 def _in_launches(what: str, lacking: int, number: int) -> str:
@@ -251,42 +255,46 @@ def _in_launches(what: str, lacking: int, number: int) -> str:
     return what if lacking == number else f"{what} in {lacking} of {number} launches"
 
 
-def without(found: Turns, way: Way) -> str:
+def without(turns: Turns, way: Way) -> str:
     """The highest rate of a service where there is no interval, since it or its baseline holds none."""
-    lacking, number = found.lacking(way, HIGHEST), len(found.launches[way])
-    if way in found.failures:
+    lacking, number = turns.lacking(way, HIGHEST), len(turns.launches[way])
+    if way in turns.failures:
         return "failed"
-    falls = [one.fall for one in found.launches[way] if one.fall is not None]
-    if falls and found.bound is not None:
-        return _in_launches(f"{found.bound[0]} falls: {_told(falls[-1])}", len(falls), number)
+    falls = [launch.fall for launch in turns.launches[way] if launch.fall is not None]
+    if falls and turns.bound is not None:
+        return _in_launches(f"{turns.bound[0]} falls: {_told(falls[-1])}", len(falls), number)
     if 0 < lacking < number:
         return _in_launches("none", lacking, number)
-    seen = found.rate_seen(way)
+    seen = turns.rate_seen(way)
     if seen is not None:
         return f"about {rate(seen)}"
-    tried = [point for one in found.launches[way] for point in one.curve]
-    if found.bound is not None and any(ns is not None and ns <= found.bound[1] for _, ns in tried):
+    tried = [point for launch in turns.launches[way] for point in launch.curve]
+    if turns.bound is not None and any(ns is not None and ns <= turns.bound[1] for _, ns in tried):
         return "not found"
-    return f"too slow at {rate(min(asked for asked, _ in tried))}" if tried else "none"
+    return f"too slow at {rate(min(requests_per_s for requests_per_s, _ in tried))}" if tried else "none"
 
 
 def _told(points: Sequence[Point]) -> str:
     """Points of a curve, such as `25.6 ms at 49.4/s, 15.8 ms at 96.5/s`."""
     times = ["cannot keep up" if ns is None else f"{writing.milliseconds(ns, '.3g')} ms" for _, ns in points]
-    return ", ".join(f"{time} at {rate(asked)}/s" for time, (asked, _) in zip(times, points, strict=True))
+    return ", ".join(
+        f"{time} at {rate(requests_per_s)}/s" for time, (requests_per_s, _) in zip(times, points, strict=True)
+    )
 
 
-def bound(found: Turns) -> str:
+def bound(turns: Turns) -> str:
     """What the highest rates keep, such as `p99 <= 20 ms`."""
-    assert found.bound is not None
-    statistic, most_ns = found.bound
+    assert turns.bound is not None
+    statistic, most_ns = turns.bound
     return f"{statistic} <= {most_ns / 1e6:g} ms"
 
 
-def ordered(found: Turns, statistic: str) -> Iterator[Way]:
+def ordered(turns: Turns, statistic: str) -> Iterator[Way]:
     """The services, the best first; those without the figure last."""
-    values = {way: found.fits[statistic].latency_ns(str(way)) for way in found.launches}
-    yield from sorted(values, key=lambda way: (values[way] is None, (one.value if (one := values[way]) else 0.0), way))
+    values = {way: turns.fits[statistic].latency_ns(str(way)) for way in turns.launches}
+    yield from sorted(
+        values, key=lambda way: (values[way] is None, (estimate.value if (estimate := values[way]) else 0.0), way)
+    )
 
 
 def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
@@ -296,16 +304,16 @@ def _table(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -
     return _named(titles[0], lines, broken[0], broken[1:])
 
 
-def _narrow_table(found: Turns, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
+def _narrow_table(turns: Turns, titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> str:
     """A table of services, the first two columns of which are the cells and how they are served.
 
     In a terminal figures take few characters, and what is the same of all stands above them.
     """
     if format == "md":
         return _table(titles, lines, format)
-    served = {str(way.setup) for way in found.launches}
-    requests = {f"/b{way.cell.batch}t{way.cell.threads}" for way in found.launches}
-    first, last = f"{found.baseline.cell.task}/", requests.pop() if len(requests) == 1 else ""
+    served = {str(way.setup) for way in turns.launches}
+    requests = {f"/b{way.cell.batch}t{way.cell.threads}" for way in turns.launches}
+    first, last = f"{turns.baseline.cell.task}/", requests.pop() if len(requests) == 1 else ""
     left_out = 2 if len(served) == 1 else 1
     above = f"Cells: {first}CELL{last}{f', each served by {served.pop()}' if left_out == 2 else ''}.\n\n"
     broken = [[_narrow(text) for text in line[left_out:]] for line in (titles, *lines)]
@@ -326,25 +334,25 @@ def _named(title: str, lines: Sequence[Sequence[str]], titles: Sequence[str], te
     return writing.plain((title, *titles), named, format="table")
 
 
-def _raw(found: Turns, margin: float) -> dict[str, object]:
+def _raw(turns: Turns, margin: float) -> dict[str, object]:
     return {
-        "baseline": found.baseline.cell.path,
-        "rate": found.rate,
-        "bound": found.bound,
+        "baseline": turns.baseline.cell.path,
+        "rate": turns.rate,
+        "bound": turns.bound,
         "services": [
             {
                 "cell": way.cell.path,
                 **way.setup.as_fields(),
-                "failed": found.failures.get(way),
-                "latency_ns": {name: found.latency_ns(way, name) for name in STATISTICS if name != HIGHEST},
-                "over_baseline": {name: found.over_baseline(way, name).ratio for name in STATISTICS},
-                "verdict": {name: found.over_baseline(way, name).verdict(margin) for name in STATISTICS},
-                "highest_rate": found.highest_rate(way),
-                "fall": next((one.fall for one in reversed(launches) if one.fall is not None), None),
-                "joules": [one.joules for one in launches],
-                "joules_of": _counted(found),
+                "failed": turns.failures.get(way),
+                "latency_ns": {name: turns.latency_ns(way, name) for name in STATISTICS if name != HIGHEST},
+                "over_baseline": {name: turns.over_baseline(way, name).ratio for name in STATISTICS},
+                "verdict": {name: turns.over_baseline(way, name).verdict(margin) for name in STATISTICS},
+                "highest_rate": turns.highest_rate(way),
+                "fall": next((launch.fall for launch in reversed(launches) if launch.fall is not None), None),
+                "joules": [launch.joules for launch in launches],
+                "joules_of": _counted(turns),
             }
-            for way, launches in found.launches.items()
+            for way, launches in turns.launches.items()
         ],
     }
 

@@ -72,9 +72,9 @@ class Served:
         before = np.r_[LONG_AGO, np.where(workers[1:] == workers[:-1], ends[:-1], LONG_AGO)]
         free = before[np.cumsum(is_first) - 1]
         took = (start - np.maximum(self.due_ns[order], free)) + (self.received_ns[order] - end)
-        found = np.empty_like(took)
-        found[order] = took
-        return found
+        overhead = np.empty_like(took)
+        overhead[order] = took
+        return overhead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -139,12 +139,12 @@ def read(path: Path, at_once: int) -> Served:
         is_known &= len(begun) == 0 or (begun[0] >= 0 and begun[-1] < len(sent) and np.all(np.diff(begun) > 0))
         if not is_known:
             raise ChildError("error", FORGED)
-        asked = {name: saved[name][number] for name in ("due_ns", "rows", "sent_ns")}
-    times = (asked["sent_ns"], answered["start_ns"], answered["end_ns"], answered["received_ns"])
+        requests = {name: saved[name][number] for name in ("due_ns", "rows", "sent_ns")}
+    times = (requests["sent_ns"], answered["start_ns"], answered["end_ns"], answered["received_ns"])
     is_in_order = all(np.all(earlier <= later) for earlier, later in itertools.pairwise(times))
     is_ours = np.all((answered["worker"] >= 0) & (answered["worker"] < at_once) & (answered["batch"] >= 1))
     if not is_in_order or not is_ours:
         raise ChildError("error", FORGED)
     is_lost = np.ones(len(sent), bool)
     is_lost[number] = False
-    return Served(**asked, **answered, lost_ns=sent[is_lost])
+    return Served(**requests, **answered, lost_ns=sent[is_lost])

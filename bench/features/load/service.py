@@ -155,14 +155,14 @@ class Service(contextlib.AbstractContextManager["Service"]):
         child.request(imports.operation, timeout_s=limit_s, **imports.arguments)
         for place in range(self.setup.sessions):
             child.request(opening.operation, timeout_s=limit_s, **opening.arguments)
-            told = child.request(
+            answer = child.request(
                 Serving.prepare,
                 timeout_s=limit_s,
                 session=number * self.setup.sessions + place,
                 most=batching.most,
                 delay_ns=batching.delay_ns,
             )
-        self.num_rows = int(told["num_rows"])
+        self.num_rows = int(answer["num_rows"])
         if self._learns:
             learnt = child.request(Serving.learn_answers, timeout_s=limit_s)
             self.longest_s = max(self.longest_s, int(learnt["longest_ns"]) / 1e9)
@@ -187,15 +187,15 @@ class Service(contextlib.AbstractContextManager["Service"]):
         Raises:
             ChildError: a worker died, hangs, or failed.
         """
-        asked = {"requests": str(self.requests), "answers": str(self.answers), "polls": polls}
+        arguments = {"requests": str(self.requests), "answers": str(self.answers), "polls": polls}
         wire.drop_waiting(self._replies)  # those to requests of a run that was given up
         with ThreadPoolExecutor(len(self._children)) as pool:
-            told = [
-                pool.submit(child.request, Serving.serve, timeout_s=most_s + STOPPING_S, **asked)
+            futures = [
+                pool.submit(child.request, Serving.serve, timeout_s=most_s + STOPPING_S, **arguments)
                 for child in self._children
             ]
             try:
-                yield told
+                yield futures
             except BaseException:
                 for child in self._children:
                     child.tell_to_end()
@@ -203,7 +203,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
             finally:
                 wire.drop_waiting(self._queue)
                 wire.stop(self._queue, self.setup.at_once)
-            for each in told:
+            for each in futures:
                 each.result(timeout=most_s + 2 * STOPPING_S)
 
 
@@ -280,16 +280,16 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
         Raises:
             ChildError: the client or a worker failed.
         """
-        asked = {"scenario": scenario, "num_samples": service.num_rows, "settings": dict(settings)}
-        asked["num_tokens"] = num_tokens
-        return self._run(service, loadgen.drive, most_s, {**asked, "folder": str(folder)})
+        arguments = {"scenario": scenario, "num_samples": service.num_rows, "settings": dict(settings)}
+        arguments["num_tokens"] = num_tokens
+        return self._run(service, loadgen.drive, most_s, {**arguments, "folder": str(folder)})
 
     def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:
         target, bounds = self._folder / "served.npz", self._bounds.after(service)
         most_s += GRACE_S + bounds.silent_s
         at_once = service.setup.at_once
         is_apart = _set_apart(self.pid, service)
-        with service.serving(most_s, polls=is_apart) as told:
+        with service.serving(most_s, polls=is_apart) as futures:
             with self._meter.counting() as used:
                 answer = self._child.request(
                     operation,
@@ -302,8 +302,8 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
                     **arguments,
                 )
             if answer["gave_up"] == "silent":
-                raise _silence(told, bounds.silent_s)
-        checked, wrong = (sum(int(each.result()[name]) for each in told) for name in ("checked", "wrong"))
+                raise _silence(futures, bounds.silent_s)
+        checked, wrong = (sum(int(each.result()[name]) for each in futures) for name in ("checked", "wrong"))
         return Run(
             served=served.read(target, at_once),
             gave_up=answer["gave_up"],
@@ -340,9 +340,9 @@ def _keep_on(pid: int, cores: Collection[int]) -> None:
             os.sched_setaffinity(thread.id, cores)
 
 
-def _silence(told: Sequence[Future[dict[str, Any]]], silent_s: float) -> ChildError:
+def _silence(futures: Sequence[Future[dict[str, Any]]], silent_s: float) -> ChildError:
     """Why no answer came: the death of a worker, or that all live and none answers."""
-    for each in told:
+    for each in futures:
         if each.done() and isinstance(error := each.exception(), ChildError):
             return error
     return ChildError("timeout", f"no answer under load within {silent_s:g} s")

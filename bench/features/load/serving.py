@@ -119,7 +119,7 @@ class Server:
             wire.opened(answers, blocking=True) as replies,
         ):
             begin, copied_ns = clock(), 0
-            kept: list[tuple[list[int], Outputs]] = []
+            copies: list[tuple[list[int], Outputs]] = []
             while batch := self._next(queue, more, POLL_NS if polls else 0):
                 rows = [row for _, row in batch]
                 feeds = self._feeds(rows)
@@ -134,14 +134,14 @@ class Server:
                 if len(batch) == 1:  # this time is that of each request, so the usual case is short
                     os.write(replies, pack(batch[0][0], start, end, self._worker, 1))
                 else:
-                    told = (start, end, self._worker, len(batch))
-                    os.write(replies, b"".join(pack(number, *told) for number, _ in batch))
+                    fields = (start, end, self._worker, len(batch))
+                    os.write(replies, b"".join(pack(number, *fields) for number, _ in batch))
                 if copied_ns <= CHECK_SHARE * (end - begin) and rows[0] >= 0 and self._expected:
-                    if len(kept) == MOST_KEPT:
-                        kept.pop(random.randrange(MOST_KEPT))
-                    kept.append((rows, [np.array(output) for output in outputs]))
+                    if len(copies) == MOST_KEPT:
+                        copies.pop(random.randrange(MOST_KEPT))
+                    copies.append((rows, [np.array(output) for output in outputs]))
                     copied_ns += clock() - end
-        for rows, outputs in kept:
+        for rows, outputs in copies:
             self._check(rows, outputs)
         return {"checked": self._checked, "wrong": self._wrong}
 
@@ -151,8 +151,8 @@ class Server:
 
         def emit(token: int) -> None:
             if not ids:
-                told = (start, time.perf_counter_ns(), self._worker, wire.FIRST_TOKEN)
-                os.write(replies, wire.ANSWER_STRUCT.pack(number, *told))
+                fields = (start, time.perf_counter_ns(), self._worker, wire.FIRST_TOKEN)
+                os.write(replies, wire.ANSWER_STRUCT.pack(number, *fields))
             ids.append(token)
 
         generator.generate(generator.prompt_of(feeds), generator.request.num_new, emit)
@@ -167,13 +167,13 @@ class Server:
             poll_ns: time to poll for the first request.
         """
         size, unpack = wire.REQUEST.size, wire.REQUEST.unpack
-        found = [unpack(polled(more, poll_ns) or os.read(queue, size))]
-        if found[0][0] == wire.STOP:
+        batch = [unpack(polled(more, poll_ns) or os.read(queue, size))]
+        if batch[0][0] == wire.STOP:
             return []
-        if self._batching.most == 1 or found[0][1] < 0:
-            return found
+        if self._batching.most == 1 or batch[0][1] < 0:
+            return batch
         deadline = time.perf_counter_ns() + self._batching.delay_ns
-        while len(found) < self._batching.most:
+        while len(batch) < self._batching.most:
             left_ns = max(0, deadline - time.perf_counter_ns())
             if not select.select([more], [], [], left_ns / 1e9)[0]:
                 break
@@ -182,8 +182,8 @@ class Server:
                 if taken[0] == wire.STOP:  # these first
                     os.write(queue, wire.REQUEST.pack(*taken))
                     break
-                found.append(taken)
-        return found
+                batch.append(taken)
+        return batch
 
     def _feeds(self, rows: Sequence[int]) -> Arrays:
         if len(rows) == 1:

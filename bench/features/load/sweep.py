@@ -83,19 +83,19 @@ class LoadSweep(Sweep):
         store: where the results are stored.
         options: how cells are prepared and verified.
         observer: told of every step.
-        asked: what is asked for.
+        load: what is asked for.
     """
 
-    def __init__(self, store: Store, options: Options, observer: Observer, asked: Asked) -> None:
+    def __init__(self, store: Store, options: Options, observer: Observer, load: Asked) -> None:
         super().__init__(store, options, observer)
-        self._asked = asked
+        self._asked = load
         self._began_s = time.monotonic()
 
     def _measure(self, groups: Sequence[Group]) -> None:
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         for group in groups:
             baseline = group.baseline.subject
-            others = [one.subject for one in group.ledgers if one.subject.key != baseline.key]
+            others = [ledger.subject for ledger in group.ledgers if ledger.subject.key != baseline.key]
             self._began_s = time.monotonic()
             demand = self._demand(baseline)
             run = self._alone(baseline, demand) if demand is not None else None
@@ -127,20 +127,20 @@ class LoadSweep(Sweep):
 
         Without a rate, that of the last turns over the baseline is used again, so that launches add up.
         """
-        asked, member = self._asked, self._member(baseline)
+        load, member = self._asked, self._member(baseline)
         try:
             with self._served(baseline, member.setup) as (driver, service):
-                found, setup = capacity.measure(driver, service), service.setup
+                ends, setup = capacity.measure(driver, service), service.setup
         except ChildError as error:
             self._keep_run(member, loadgen.SERVER, error.reason)
             return None
-        stored = [one for one in launches_of(self._stored(baseline)) if one.role == REFERENCE]
-        before = [one.rate for one in stored if one.rate is not None and Setup.of(one) == setup]
+        stored = [launch for launch in launches_of(self._stored(baseline)) if launch.role == REFERENCE]
+        before = [launch.rate for launch in stored if launch.rate is not None and Setup.of(launch) == setup]
         return Demand(
-            latency_ns=found.latency_ns,
-            rate=asked.rate or (before[-1] if before else USUAL_SHARE * found.rate),
-            most_latency_ns=asked.latency_ns or USUAL_LATENCY * found.latency_ns,
-            duration_s=asked.duration_s,
+            latency_ns=ends.latency_ns,
+            rate=load.rate or (before[-1] if before else USUAL_SHARE * ends.rate),
+            most_latency_ns=load.latency_ns or USUAL_LATENCY * ends.latency_ns,
+            duration_s=load.duration_s,
             num_tokens=_num_tokens(baseline),
         )
 
@@ -163,7 +163,7 @@ class LoadSweep(Sweep):
         Returns:
             What the server scenario brought, also where the service could not keep up; None where it failed.
         """
-        found: Run | None = None
+        server_run: Run | None = None
         scenario, member = loadgen.SERVER, self._member(subject)
         try:
             with self._served(subject, member.setup) as (driver, service):
@@ -171,7 +171,7 @@ class LoadSweep(Sweep):
                     demand = dataclasses.replace(demand, capacity=capacity.measure(driver, service).rate)
                 for scenario in dict.fromkeys((loadgen.SERVER, *self._asked.scenarios)):
                     run = self._run(driver, service, scenario, demand)
-                    found = run if scenario == loadgen.SERVER else found
+                    server_run = run if scenario == loadgen.SERVER else server_run
             if self._asked.sporadic is not None:
                 scenario = sporadic.SCENARIO
                 with Driver(self._limits, self._asked.bounds) as driver:
@@ -180,7 +180,7 @@ class LoadSweep(Sweep):
         except ChildError as error:
             self._keep_run(member, scenario, error.reason, demand)
             return None
-        return found
+        return server_run
 
     def _run(self, driver: Driver, service: Service, scenario: str, demand: Demand) -> Run | None:
         """Run one scenario and store what the load generator says; None where its answers are wrong."""
@@ -190,11 +190,11 @@ class LoadSweep(Sweep):
         settings, most_s = demand.settings(scenario), demand.longest_s(scenario)
         run = driver.drive(service, scenario, settings, folder, most_s, num_tokens=demand.num_tokens)
         try:
-            told = loadgen.summary(folder)
+            summary = loadgen.summary(folder)
         except (OSError, ValueError) as error:
             raise ChildError("error", f"the load generator told nothing: {error}") from error
         wrong = f"{run.wrong} of {run.checked} answers under load were wrong" if run.wrong else ""
-        reason = wrong or (OVERLOADED if run.gave_up else told.reason)
+        reason = wrong or (OVERLOADED if run.gave_up else summary.reason)
         answered = run.served if len(run.served.due_ns) else None
         counted = None if wrong or run.gave_up else answered  # a run that was given up is void
         line = self._line(
@@ -202,9 +202,9 @@ class LoadSweep(Sweep):
             run=name,
             scenario=scenario,
             settings=settings,
-            is_valid=told.is_valid and not reason,
+            is_valid=summary.is_valid and not reason,
             reason=reason,
-            figures=told.figures if counted else {},
+            figures=summary.figures if counted else {},
             shape_ns=lines.shape(counted.latency_ns) if counted else (),
             joules=run.joules / len(counted.due_ns) if counted and run.joules is not None else None,
             joules_of=run.joules_of,
@@ -235,9 +235,9 @@ class LoadSweep(Sweep):
 
     def _compare(self, baseline: Member, members: Sequence[Member], arrivals: Arrivals, rate: float) -> None:
         """Serve the same arrivals by all services in turns, until the launches or the time are used up."""
-        asked = self._asked
+        load = self._asked
         slices = arrivals.slices()
-        for number in range(asked.most_launches):
+        for number in range(load.most_launches):
             if number and self._out_of_time():
                 return
             turned = [slices[(number + index) % len(slices)] for index in range(NUM_SLICES + 1)]
@@ -246,11 +246,11 @@ class LoadSweep(Sweep):
                 members,
                 turned,
                 self._limits,
-                asked.bounds,
+                load.bounds,
                 rate=rate,
-                bound=asked.bound,
+                bound=load.bound,
                 probed=arrivals,
-                starts=starts(arrivals, number) if asked.bound is not None else (),
+                starts=starts(arrivals, number) if load.bound is not None else (),
                 out_of_time=self._out_of_time,
                 on_step=self._observer.cell,
             )

@@ -58,7 +58,7 @@ class Turns:
     @property
     def time(self) -> str:
         """When its last launch was stored (ISO 8601)."""
-        return max(one.time or "" for launches in self.launches.values() for one in launches)
+        return max(launch.time or "" for launches in self.launches.values() for launch in launches)
 
     @property
     def is_plan(self) -> bool:
@@ -68,7 +68,7 @@ class Turns:
     @property
     def tail(self) -> str:
         """The percentile that tells of slow answers: the 99th, or the 90th where no service has enough requests."""
-        return P99 if any(_has_enough(one, P99) for lines in self.launches.values() for one in lines) else P90
+        return P99 if any(_has_enough(launch, P99) for lines in self.launches.values() for launch in lines) else P90
 
     def latency_ns(self, way: Way, statistic: str) -> Estimate | None:
         """A percentile of the latency of all requests of a launch, in nanoseconds.
@@ -83,12 +83,12 @@ class Turns:
         if fitted is None:
             return None
         place = SHAPE.index(PERCENTILES[statistic])
-        value = statistics.geometric_mean([one.shape_ns[place] for one in self.launches[way]])
+        value = statistics.geometric_mean([launch.shape_ns[place] for launch in self.launches[way]])
         return Estimate(value=value, low=value * fitted.low / fitted.value, high=value * fitted.high / fitted.value)
 
     def lacking(self, way: Way, statistic: str) -> int:
         """The number of a service's launches that have no such figure, as it could not keep up or kept no bound."""
-        return sum(not one.of(statistic).medians_ns for one in self.launches[way])
+        return sum(not launch.of(statistic).medians_ns for launch in self.launches[way])
 
     def over_baseline(self, way: Way, statistic: str) -> Comparison:
         """A statistic over the baseline's; of the highest rate, the time between two requests over the baseline's."""
@@ -112,7 +112,7 @@ class Turns:
         """
         if way in self.failures or self.lacking(way, HIGHEST):
             return None
-        periods = [ns for one in self.launches[way] for ns in one.highest_ns]
+        periods = [ns for launch in self.launches[way] for ns in launch.highest_ns]
         return 1e9 / statistics.median(periods) if periods else None
 
     def best(self, deployment: Cell | None = None) -> Way | None:
@@ -121,7 +121,7 @@ class Turns:
         Args:
             deployment: the cell, with any number of threads, whose services count; None for all.
         """
-        rates = {way: held.value for way in self.launches if (held := self.highest_rate(way)) is not None}
+        rates = {way: highest.value for way in self.launches if (highest := self.highest_rate(way)) is not None}
         if deployment is not None:
             rates = {way: rate for way, rate in rates.items() if with_any_threads(way.cell) == deployment}
         return max(rates, key=rates.__getitem__) if rates else None
@@ -144,49 +144,49 @@ def turns(records: Mapping[str, Record]) -> list[Turns]:
     """
     lines = [(Way.of(record.cell, line), line) for record in records.values() for line in launches_of(record)]
     of_block = {line.block: _Condition(way, line.rate, line.bound) for way, line in lines if line.role == REFERENCE}
-    found: dict[_Condition, dict[Way, list[LoadLaunch]]] = {}
+    by_condition: dict[_Condition, dict[Way, list[LoadLaunch]]] = {}
     for way, line in lines:
         if line.block in of_block:
-            found.setdefault(of_block[line.block], {}).setdefault(way, []).append(line)
-    if not found:
+            by_condition.setdefault(of_block[line.block], {}).setdefault(way, []).append(line)
+    if not by_condition:
         return []
-    conditions = list(found)
+    conditions = list(by_condition)
     failures = _failures(records)
     failed = [
         {
             way: failures[way][1]
-            for way, lines in found[one].items()
+            for way, lines in by_condition[condition].items()
             if way in failures and _is_last(failures[way], lines)
         }
-        for one in conditions
+        for condition in conditions
     ]
     groups = [
-        _group(one, found[one], statistic, gone)
-        for one, gone in zip(conditions, failed, strict=True)
+        _group(condition, by_condition[condition], statistic, gone)
+        for condition, gone in zip(conditions, failed, strict=True)
         for statistic in STATISTICS
     ]
     # The noise of a percentile says nothing of that of another: each statistic is fitted on its own.
     fits = {statistic: comparison.fit(groups[place :: len(STATISTICS)]) for place, statistic in enumerate(STATISTICS)}
     every = [
         Turns(
-            baseline=one.baseline,
-            rate=one.rate,
-            bound=one.bound,
-            launches=found[one],
+            baseline=condition.baseline,
+            rate=condition.rate,
+            bound=condition.bound,
+            launches=by_condition[condition],
             failures=failed[place],
             fits={statistic: fits[statistic][place] for statistic in STATISTICS},
         )
-        for place, one in enumerate(conditions)
+        for place, condition in enumerate(conditions)
     ]
-    return sorted(every, key=lambda one: one.time)
+    return sorted(every, key=lambda each: each.time)
 
 
-def newest(found: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> list[Turns]:
+def newest(all_turns: Iterable[Turns], cells: Collection[Cell], *, plan: bool) -> list[Turns]:
     """Of what took turns, the last of each request with some of the cells; of plans, the last of each task."""
     last: dict[object, Turns] = {}
-    for one in found:
-        if one.is_plan == plan and any(way.cell in cells for way in one.launches):
-            last[one.baseline.cell.task if plan else one.baseline.cell.group] = one
+    for each in all_turns:
+        if each.is_plan == plan and any(way.cell in cells for way in each.launches):
+            last[each.baseline.cell.task if plan else each.baseline.cell.group] = each
     return list(last.values())
 
 
@@ -201,8 +201,8 @@ def last(records: Mapping[str, Record], cells: Collection[Cell]) -> list[Turns]:
     """
     last: list[Turns] = []
     for task in dict.fromkeys(cell.task for cell in cells):
-        found = turns({path: record for path, record in records.items() if record.cell.task == task})
-        last += [one for plan in (False, True) for one in newest(found, cells, plan=plan)]
+        all_turns = turns({path: record for path, record in records.items() if record.cell.task == task})
+        last += [each for plan in (False, True) for each in newest(all_turns, cells, plan=plan)]
     return last
 
 
@@ -210,21 +210,21 @@ def plan_of(records: Mapping[str, Record], task: str) -> Turns | None:
     """The last plan of a task; None where there is none, or none of its ways to serve keeps the bound."""
     name = TaskName.parse(task)
     of_task = {path: record for path, record in records.items() if record.cell.task == name and launches_of(record)}
-    plans = [one for one in turns(of_task) if one.is_plan]
+    plans = [plan for plan in turns(of_task) if plan.is_plan]
     return plans[-1] if plans and plans[-1].best() is not None else None
 
 
 def as_service(plan: Turns, cell: Cell) -> dict[str, object] | None:
     """How a plan serves the deployment of a cell best, as its recipe keeps it; None where the plan has no way to."""
     best = plan.best(with_any_threads(cell))
-    held = plan.highest_rate(best) if best is not None else None
-    if best is None or held is None or plan.bound is None:
+    highest = plan.highest_rate(best) if best is not None else None
+    if best is None or highest is None or plan.bound is None:
         return None
     statistic, most_ns = plan.bound
     return {
         **best.setup.as_fields(),
         "threads": best.cell.threads,
-        "highest_rate": dataclasses.asdict(held),
+        "highest_rate": dataclasses.asdict(highest),
         "bound": {"statistic": statistic, "most_ns": most_ns},
     }
 
@@ -252,7 +252,9 @@ def _group(
         way: Series(
             name=str(way),
             program=way.cell.runtime.listed,
-            launches=[one.of(statistic) for one in lines] if way not in failed and _is_told(lines, statistic) else [],
+            launches=[launch.of(statistic) for launch in lines]
+            if way not in failed and _is_told(lines, statistic)
+            else [],
         )
         for way, lines in launches.items()
     }
@@ -260,7 +262,7 @@ def _group(
 
 
 def _is_told(lines: Sequence[LoadLaunch], statistic: str) -> bool:
-    return all(one.of(statistic).medians_ns and _has_enough(one, statistic) for one in lines)
+    return all(launch.of(statistic).medians_ns and _has_enough(launch, statistic) for launch in lines)
 
 
 def _has_enough(launch: LoadLaunch, statistic: str) -> bool:
@@ -276,7 +278,7 @@ def _failures(records: Mapping[str, Record]) -> dict[Way, tuple[str, str]]:
 
 def _is_last(failure: tuple[str, str], lines: Sequence[LoadLaunch]) -> bool:
     """Whether a service was not launched since it failed."""
-    return failure[0] >= max(one.time or "" for one in lines)
+    return failure[0] >= max(launch.time or "" for launch in lines)
 
 
 def last_runs(record: Record) -> dict[tuple[str, Way], LoadRun]:

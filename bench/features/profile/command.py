@@ -76,9 +76,9 @@ def profile(
     is_chosen = by is None and not any(of_graphs.values()) and decoders.is_decoder(model)
     if by == "generation" or is_chosen:
         _refuse(of_graphs, "about graphs: leave them out of --by generation")
-        asked = {"prompt": prompt or 512, "new": new or 128, "batch": batch or 1, "stored": stored, "trust": trust}
+        arguments = {"prompt": prompt or 512, "new": new or 128, "batch": batch or 1, "stored": stored, "trust": trust}
         try:
-            view = _generation(model, asked, threads)
+            view = _generation(model, arguments, threads)
         except InputError as error:
             raise InputError(f"{error}; --by node profiles its graph" if is_chosen else str(error)) from error
     else:
@@ -89,13 +89,13 @@ def profile(
     _write(view, format, output)
 
 
-def _graph(name: str, file: GraphFile, given: Mapping[str, Any], by: str | None, most: int | None) -> View:
+def _graph(name: str, file: GraphFile, inputs: Mapping[str, Any], by: str | None, most: int | None) -> View:
     """A view of an ONNX file.
 
     Args:
         name: the model's name.
         file: the file.
-        given: sizes and inputs, as `options.inputs_of` gives them.
+        inputs: sizes and inputs, as `options.inputs_of` gives them.
         by: what the view lists; None for nodes.
         most: most nodes or buffers to list, the most costly; None for all, in order.
     """
@@ -107,29 +107,29 @@ def _graph(name: str, file: GraphFile, given: Mapping[str, Any], by: str | None,
     if by == "weight":
         return report.weights(name, ask("profile", requests.weights, file)["weights"])
     if by == "buffer":
-        return report.memory({**ask("profile", requests.memory, file, **given), "name": name}, most)
-    costs = Profile.from_dict({**ask("profile", requests.profile, file, **given), "name": name})
+        return report.memory({**ask("profile", requests.memory, file, **inputs), "name": name}, most)
+    costs = Profile.from_dict({**ask("profile", requests.profile, file, **inputs), "name": name})
     return report.tensors(costs) if by == "tensor" else report.nodes(costs, most)
 
 
-def _refuse(given: Mapping[str, object], what: str) -> None:
+def _refuse(flags: Mapping[str, object], what: str) -> None:
     """Refuse options that are about another view.
 
     Raises:
         InputError: some are given; the message names them.
     """
-    if names := [name for name, value in given.items() if value]:
+    if names := [name for name, value in flags.items() if value]:
         raise InputError(f"{', '.join(names)}: {what}")
 
 
-def _generation(model: Path, asked: Mapping[str, Any], threads: int | None) -> View:
+def _generation(model: Path, arguments: Mapping[str, Any], threads: int | None) -> View:
     """The prices of a decoder's passes on this machine."""
     from bench.features.profile import decoder_view as generation
     from bench.features.profile import decoders
     from bench.measure import machine
     from bench.report.terminal import Console
 
-    costs = decoders.costs(model, **asked)
+    costs = decoders.costs(model, **arguments)
     with Console().status("measuring this machine's peaks"):
         rates = decoders.rates(costs, threads or machine.num_cores())
     return generation.view(model.name, costs, rates, decoders.bounds(costs, rates))

@@ -19,27 +19,27 @@ LEGEND = (
 )
 
 
-def view(name: str, found: Costs, at_most: Rates, bounds: Sequence[Bound]) -> View:
+def view(name: str, costs: Costs, at_most: Rates, bounds: Sequence[Bound]) -> View:
     """The table of the passes.
 
     Args:
         name: of the model.
-        found: what it costs.
+        costs: what it costs.
         at_most: what the machine does at most.
         bounds: the least time of each pass.
     """
-    rows = [_row(found, cost, least) for cost, least in zip(found.passes, bounds, strict=True)]
-    kept_bytes = CACHE_BYTES.get(found.stored, 2)
-    weight_bytes = found.num_params * WEIGHT_BITS[found.stored] / 8
+    rows = [_row(costs, cost, least) for cost, least in zip(costs.passes, bounds, strict=True)]
+    kept_bytes = CACHE_BYTES.get(costs.stored, 2)
+    weight_bytes = costs.num_params * WEIGHT_BITS[costs.stored] / 8
     head = [
-        terminal.line(f"{name}, {found.architecture}", style="bold"),
+        terminal.line(f"{name}, {costs.architecture}", style="bold"),
         terminal.line(
-            f"{count_text(found.num_params)} parameters, {bytes_text(round(weight_bytes))} in {found.stored}; "
-            f"{bytes_text(found.cache_per_token * kept_bytes)} of keys and values a token"
+            f"{count_text(costs.num_params)} parameters, {bytes_text(round(weight_bytes))} in {costs.stored}; "
+            f"{bytes_text(costs.cache_per_token * kept_bytes)} of keys and values a token"
         ),
         terminal.line(
             f"this machine, {at_most.threads} thread{'s' * (at_most.threads > 1)}: "
-            f"{count_text(round(peak_rate(at_most.peaks, found.stored)))} MACs/s, reads "
+            f"{count_text(round(peak_rate(at_most.peaks, costs.stored)))} MACs/s, reads "
             f"{bytes_text(round(at_most.bytes_per_s))}/s"
         ),
     ]
@@ -48,33 +48,33 @@ def view(name: str, found: Costs, at_most: Rates, bounds: Sequence[Bound]) -> Vi
         shown=[_shown(row) for row in rows],
         rows=rows,
         content={
-            **{key: value for key, value in dataclasses.asdict(found).items() if key not in ("passes", "notes")},
+            **{key: value for key, value in dataclasses.asdict(costs).items() if key not in ("passes", "notes")},
             "name": name,
             "weight_bytes": round(weight_bytes),
-            "cache_bytes_per_token": found.cache_per_token * kept_bytes,
+            "cache_bytes_per_token": costs.cache_per_token * kept_bytes,
             "machine": dataclasses.asdict(at_most),
             "passes": rows,
-            "notes": found.notes,
+            "notes": costs.notes,
         },
-        notes=found.notes,
+        notes=costs.notes,
         legend=LEGEND,
     )
 
 
-def _row(found: Costs, cost: Pass, least: Bound) -> dict[str, Any]:
+def _row(costs: Costs, cost: Pass, least: Bound) -> dict[str, Any]:
     """A pass in raw units."""
-    num_bytes = cost.num_bytes(found.stored)
+    num_bytes = cost.num_bytes(costs.stored)
     return {
         "pass": "prefill" if cost.depth == 0 else "decode",
         **dataclasses.asdict(cost),
         "macs": cost.macs,
-        "weight_bytes": round(cost.weights_read * WEIGHT_BITS[found.stored] / 8),
-        "cache_bytes": cost.cache_read * CACHE_BYTES.get(found.stored, 2),
-        "kept_bytes": cost.cache_kept * CACHE_BYTES.get(found.stored, 2),
+        "weight_bytes": round(cost.weights_read * WEIGHT_BITS[costs.stored] / 8),
+        "cache_bytes": cost.cache_read * CACHE_BYTES.get(costs.stored, 2),
+        "kept_bytes": cost.cache_kept * CACHE_BYTES.get(costs.stored, 2),
         "macs_per_byte": cost.macs / num_bytes,
         "bound_by": least.by,
         "least_ns": round(least.seconds * 1e9),
-        "most_tokens_per_s": found.batch * cost.num_tokens / least.seconds,
+        "most_tokens_per_s": costs.batch * cost.num_tokens / least.seconds,
     }
 
 

@@ -103,27 +103,27 @@ def costs(path: Path, *, prompt: int, new: int, batch: int, stored: str | None, 
         )
     except ChildError as error:
         raise InputError(f"cannot price {path.name}: {error.reason}") from error
-    kept = stored or answer["stored"]
-    if kept not in WEIGHT_BITS:
-        raise InputError(f"its weights are {kept}; say how they are stored by --stored: {', '.join(WEIGHT_BITS)}")
+    storage = stored or answer["stored"]
+    if storage not in WEIGHT_BITS:
+        raise InputError(f"its weights are {storage}; say how they are stored by --stored: {', '.join(WEIGHT_BITS)}")
     passes = tuple(Pass(**each) for each in answer["passes"])
-    given = {key: answer[key] for key in ("architecture", "num_params", "cache_per_token")}
-    return Costs(**given, stored=kept, batch=batch, num_new=new, passes=passes, notes=tuple(answer["notes"]))
+    fields = {key: answer[key] for key in ("architecture", "num_params", "cache_per_token")}
+    return Costs(**fields, stored=storage, batch=batch, num_new=new, passes=passes, notes=tuple(answer["notes"]))
 
 
-def rates(found: Costs, threads: int) -> Rates:
+def rates(decoder: Costs, threads: int) -> Rates:
     """Measure what this machine does at most, in a few seconds.
 
     Raises:
         ChildError: a child process failed.
     """
-    size = max(int(each.num_bytes(found.stored)) for each in found.passes)
+    size = max(int(each.num_bytes(decoder.stored)) for each in decoder.passes)
     return Rates(threads=threads, peaks=peaks.ask(threads), bytes_per_s=bandwidth.ask(size, threads))
 
 
-def bounds(found: Costs, at_most: Rates) -> Sequence[Bound]:
+def bounds(decoder: Costs, at_most: Rates) -> Sequence[Bound]:
     """The least time of each pass on this machine."""
-    return [bound(each, found.stored, at_most.peaks, at_most.bytes_per_s) for each in found.passes]
+    return [bound(each, decoder.stored, at_most.peaks, at_most.bytes_per_s) for each in decoder.passes]
 
 
 def _costs(**arguments: Any) -> dict[str, Any]:

@@ -127,13 +127,13 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
         "lower bound": bytes_text(bound),
         "without reuse": bytes_text(native),
     }
-    for one in answer["onnxruntime"]:
-        how = "optimized" if one["optimized"] else "as it is"
+    for plan in answer["onnxruntime"]:
+        how = "optimized" if plan["optimized"] else "as it is"
         rows[f"ONNX Runtime, graph {how}"] = (
-            f"{bytes_text(one['planned_bytes'])} asked for, {bytes_text(one['taken_bytes'])} taken"
+            f"{bytes_text(plan['planned_bytes'])} asked for, {bytes_text(plan['taken_bytes'])} taken"
         )
     buffers = answer["buffers"]
-    chosen = sorted(buffers, key=lambda one: -one["size_bytes"])[:top] if top else buffers
+    chosen = sorted(buffers, key=lambda buffer: -buffer["size_bytes"])[:top] if top else buffers
     number = f"{len(chosen)} of {len(buffers)} buffers" + (", largest first" if top else "")
     unknown = answer["unknown"]
     left_out = [f"the sizes of {len(unknown)} activations are not known; they are not in the plan"] if unknown else []
@@ -141,12 +141,12 @@ def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
         head=[*_head(answer["name"], answer["inputs"], rows), terminal.lines(f"\n{number}", style="bold")],
         shown=[
             {
-                "buffer": short(one["name"]),
-                "offset": str(one["offset_bytes"]),
-                "size": bytes_text(one["size_bytes"]),
-                "in use": f"{one['first_step']} to {one['last_step']}",
+                "buffer": short(buffer["name"]),
+                "offset": str(buffer["offset_bytes"]),
+                "size": bytes_text(buffer["size_bytes"]),
+                "in use": f"{buffer['first_step']} to {buffer['last_step']}",
             }
-            for one in chosen
+            for buffer in chosen
         ],
         rows=chosen,
         content=answer,

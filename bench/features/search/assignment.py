@@ -37,7 +37,7 @@ def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float],
     noise_K = np.array([noise.get(key, 0.0) for key in keys])
     scale = float(noise_K.max(initial=0.0)) or 1.0
     with _printing_nothing():
-        found = optimize.milp(
+        solution = optimize.milp(
             np.array([costs.get(key, 0.0) for key in keys]),
             integrality=np.ones(len(keys)),
             bounds=optimize.Bounds(0, 1),
@@ -46,9 +46,9 @@ def best(design: Design, costs: Mapping[Key, float], noise: Mapping[Key, float],
                 optimize.LinearConstraint(noise_K[None] / scale, -np.inf, limit / scale),
             ],
         )
-    if found.x is None:
+    if solution.x is None:
         return None
-    chosen = {group: letter for (group, letter), is_chosen in zip(keys, found.x, strict=True) if is_chosen > 0.5}
+    chosen = {group: letter for (group, letter), is_chosen in zip(keys, solution.x, strict=True) if is_chosen > 0.5}
     return tuple(chosen[group] for group in range(len(design.letters)))
 
 
@@ -59,8 +59,8 @@ def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list
         for group, letters in enumerate(design.letters)
     )
     if most <= 0:
-        found = best(design, costs, {}, 0.0)
-        return [] if found is None or found == design.plain else [found]
+        optimum = best(design, costs, {}, 0.0)
+        return [] if optimum is None or optimum == design.plain else [optimum]
     least = min(value for value in effects.noise.values() if value > 0)
     levels = min(LEVELS, 1 + math.ceil(math.log2(most / least)))
     limits = [most / 2**level for level in reversed(range(levels))]

@@ -72,11 +72,11 @@ def search(
 
     ends_s = time.monotonic() + units.seconds(budget)
     limits = units.limits(timeout, memory)
-    given = options.own_model(dataset, None, shape, trust, metric, is_named=model is not None)
+    description = options.own_model(dataset, None, shape, trust, metric, is_named=model is not None)
     axes = axes_from(dim or ())
     _check(task, model, axes, threads)
     if model is not None:
-        task = own.adopted(options.here(model, trust), given, axes, limits, results)[0].name
+        task = own.adopted(options.here(model, trust), description, axes, limits, results)[0].name
     assert task is not None
     request = (task, batch, threads)
     allowed = units.allowed_loss(max_metric_drop)

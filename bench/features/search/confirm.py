@@ -105,21 +105,23 @@ def finalists(
         max_metric_loss: what a deployment may lose, in the unit of the task; a proposal that loses more on the tuning
             samples is no finalist.
     """
-    able = [one for one in proposals if one.cost(objective) < most and _may_keep(one, max_metric_loss)]
-    good = [one for one in front(able, objective) if one.choice != one.design.plain]
-    share, found = 1.0, good
+    able = [
+        proposal for proposal in proposals if proposal.cost(objective) < most and _may_keep(proposal, max_metric_loss)
+    ]
+    good = [proposal for proposal in front(able, objective) if proposal.choice != proposal.design.plain]
+    share, picks = 1.0, good
     number = min(max(2, number), MOST_FINALISTS)
-    while len(found) > number:
+    while len(picks) > number:
         share *= SAFER
-        found = good[:1]
-        for one in good[1:]:  # the best first
-            if one.risk <= share * found[-1].risk or one is good[-1]:
-                found.append(one)
-    return [one.cell_of(task) for one in reversed(found)]
+        picks = good[:1]
+        for candidate in good[1:]:  # the best first
+            if candidate.risk <= share * picks[-1].risk or candidate is good[-1]:
+                picks.append(candidate)
+    return [proposal.cell_of(task) for proposal in reversed(picks)]
 
 
-def _may_keep(one: Proposal, max_metric_loss: float | None) -> bool:
-    lost = one.tried.metric_loss
+def _may_keep(proposal: Proposal, max_metric_loss: float | None) -> bool:
+    lost = proposal.tried.metric_loss
     return lost is None or max_metric_loss is None or lost <= max_metric_loss
 
 
@@ -132,13 +134,13 @@ def cost_to_beat(rows: Sequence[Row], fixed: str | None, base: Cell, objective: 
         base: the cell of the tuning task that latencies of proposals are over.
         objective: what is to be made small.
     """
-    found = {row.cell: row for row in rows}
-    best = found.get(fixed or "")
+    by_path = {row.cell: row for row in rows}
+    best = by_path.get(fixed or "")
     if best is None:
         return math.inf
     if objective != LATENCY:
         return _figure(best, objective)
-    plain = found.get(dataclasses.replace(base, task=best.task_name).path)
+    plain = by_path.get(dataclasses.replace(base, task=best.task_name).path)
     return best.ratio / plain.ratio if plain is not None and best.ratio and plain.ratio else math.inf
 
 
@@ -198,14 +200,14 @@ def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, 
         return []
     limit = (limits.max_metric_loss or ANY).of(unit_of(group.rows))
     rows = qualified(stored.measurements, group, dataclasses.replace(limits, max_metric_loss=None)).rows
-    found = [row for row in rows if _is_fixed(row) and (row.metric_loss is None or row.metric_loss <= limit)]
-    return [Cell.from_path(row.cell) for row in sorted(found, key=lambda row: _figure(row, objective))]
+    candidates = [row for row in rows if _is_fixed(row) and (row.metric_loss is None or row.metric_loss <= limit)]
+    return [Cell.from_path(row.cell) for row in sorted(candidates, key=lambda row: _figure(row, objective))]
 
 
 def _is_fixed(row: Row) -> bool:
     """Whether a row is of the fixed matrix, and was not proposed by a search, be it an earlier one."""
     known = catalog.variants()
-    return not ProviderName.parse(row.provider).options and all(one.listed in known for one in chain_of(row.variant))
+    return not ProviderName.parse(row.provider).options and all(name.listed in known for name in chain_of(row.variant))
 
 
 def confirmed(
@@ -232,10 +234,10 @@ def confirmed(
     group = _group(stored, request)
     if group is None:
         raise InputError(f"no cell of {request[0]} was timed")
-    paths, kept, rivals = ([cell.path for cell in each] for each in cells)
-    timed = _timed(kept, objective)
+    paths, keepers, rivals = ([cell.path for cell in each] for each in cells)
+    timed = _timed(keepers, objective)
     rows = [row for row in group.rows if row.cell in paths]
-    asked = {*cells[0], *cells[2]}
+    contenders = {*cells[0], *cells[2]}
     sound = [row for row in group.rows if row.status == "ok" and (objective == SIZE or row.ratio is not None)]
     fixed = _best([row for row in sound if row.cell in rivals], objective)
     best = _best([row for row in sound if row.cell in timed], objective)
@@ -243,8 +245,8 @@ def confirmed(
     return Confirmed(
         objective=objective,
         finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
-        losses=_losses(stored, asked) | ({} if more is None else _losses(more, asked)),
-        kept=kept,
+        losses=_losses(stored, contenders) | ({} if more is None else _losses(more, contenders)),
+        kept=keepers,
         fixed=fixed,
         winner=winner,
         over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, timed, objective),
@@ -257,9 +259,9 @@ def _too_few(stored: Results, group: Group, constraints: Constraints) -> str | N
     return too_few_samples(measurements, qualified(measurements, group, constraints), constraints)
 
 
-def _timed(kept: Sequence[str], objective: str) -> Sequence[str]:
+def _timed(paths: Sequence[str], objective: str) -> Sequence[str]:
     """Finalists that were measured beside the fixed matrix; few launches of the others would choose the luckiest."""
-    return kept if objective == SIZE else kept[-TIMED:]
+    return paths if objective == SIZE else paths[-TIMED:]
 
 
 def _over(stored: Results, best: str, fixed: str, timed: Sequence[str], objective: str) -> Estimate | None:
@@ -288,9 +290,9 @@ def _group(stored: Results, request: tuple[str, int, int]) -> Group | None:
 
 def _losses(stored: Results, cells: Iterable[Cell]) -> dict[str, Lost]:
     """By path of a cell of the task itself, what is known of the share of the metric that it loses."""
-    found = {}
+    losses = {}
     for cell, task in itertools.product(cells, {Cell.from_path(path).task for path in stored.records}):
         record = stored.records.get(dataclasses.replace(cell, task=task).path)
         if record is not None and record.quality is not None and isinstance(record.quality.lost, Lost):
-            found[cell.path] = record.quality.lost
-    return found
+            losses[cell.path] = record.quality.lost
+    return losses

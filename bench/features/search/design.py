@@ -103,8 +103,12 @@ class Design:
         without = [
             self.with_letter(uniform[letter], group, self.letters[group][0]) for group, letter, _ in self.singles()
         ]
-        found = [*uniform.values(), *(choice for _, _, choice in self.singles()), *(without if with_neighbours else ())]
-        return [choice for choice in dict.fromkeys(found) if choice != self.plain]
+        choices = [
+            *uniform.values(),
+            *(choice for _, _, choice in self.singles()),
+            *(without if with_neighbours else ()),
+        ]
+        return [choice for choice in dict.fromkeys(choices) if choice != self.plain]
 
     def without(self, banned: Mapping[int, str]) -> Design:
         """The design without some letters of some groups."""
@@ -132,7 +136,7 @@ class Design:
 
     def chooses_like(self, other: Design) -> bool:
         """Whether two designs choose for the same parts of the same export, whatever their groups."""
-        mine, theirs = ((one.base, one.variant, one.options, one.parts) for one in (self, other))
+        mine, theirs = ((each.base, each.variant, each.options, each.parts) for each in (self, other))
         return mine == theirs
 
     def translated(self, choice: Choice, coarse: Design) -> Choice:

@@ -93,24 +93,26 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
     keys = [(group, letter) for group, letters in enumerate(design.letters) for letter in letters[1:]]
     column = {key: number for number, key in enumerate(keys)}
     choices_PK = np.zeros((len(tried), len(keys)))
-    for row, one in enumerate(tried):
-        for key in enumerate(one.choice):
+    for row, proposal in enumerate(tried):
+        for key in enumerate(proposal.choice):
             if key in column:
                 choices_PK[row, column[key]] = 1
     seen = {key for key in keys if choices_PK[:, column[key]].any()}
     of_base = base.ratio or 1.0
-    timed = [row for row, one in enumerate(tried) if one.ratio is not None]
+    timed = [row for row, trial in enumerate(tried) if trial.ratio is not None]
     ratios_P = np.array([(tried[row].ratio or of_base) / of_base - 1.0 for row in timed])
     errors_P = np.array([math.hypot(tried[row].error / of_base, LEAST_ERROR) for row in timed])
     latency_K = _ridge(choices_PK[timed] / errors_P[:, None], ratios_P / errors_P, 1 / PRIOR)
-    noise_P = np.array([max(one.noise, LEAST_NOISE) for one in tried])
-    added_P = np.array([max(one.noise - base.noise, 0.0) for one in tried])
+    noise_P = np.array([max(trial.noise, LEAST_NOISE) for trial in tried])
+    added_P = np.array([max(trial.noise - base.noise, 0.0) for trial in tried])
     noise_K = optimize.nnls(choices_PK / noise_P[:, None], added_P / noise_P)[0] if tried else np.zeros(len(keys))
-    sizes_P = np.array([float(one.size_bytes - base.size_bytes) for one in tried])
+    sizes_P = np.array([float(trial.size_bytes - base.size_bytes) for trial in tried])
     size_K = _ridge(choices_PK, sizes_P, 1e-6)
-    kept = [row for row, one in enumerate(tried) if one.memory_bytes is not None and base.memory_bytes is not None]
-    memories_P = np.array([float((tried[row].memory_bytes or 0) - (base.memory_bytes or 0)) for row in kept])
-    memory_K = _ridge(choices_PK[kept], memories_P, 1e-6)
+    with_memory = [
+        row for row, trial in enumerate(tried) if trial.memory_bytes is not None and base.memory_bytes is not None
+    ]
+    memories_P = np.array([float((tried[row].memory_bytes or 0) - (base.memory_bytes or 0)) for row in with_memory])
+    memory_K = _ridge(choices_PK[with_memory], memories_P, 1e-6)
     latency, noise, size, memory = (
         {key: float(values[column[key]]) for key in keys if key in seen}
         for values in (latency_K, noise_K, size_K, memory_K)

@@ -53,27 +53,27 @@ def addition(stored: Results, cell: Cell) -> Addition:
 
 
 def _lines(letters: Sequence[LetterEffect]) -> list[tuple[str, ...]]:
-    most = max((abs(one.saved) for one in letters if one.saved is not None), default=0.0) or 1.0
+    most = max((abs(effect.saved) for effect in letters if effect.saved is not None), default=0.0) or 1.0
     return [
         (
-            one.group,
-            one.letter,
-            BAR * round(BAR_LENGTH * max(0.0, one.saved or 0.0) / most),
-            writing.DASH if one.saved is None else f"{100 * one.saved:.1f}",
-            f"{decibels(one.noise):.0f}",
-            f"{round(one.size_bytes / 1e3):+d}",
+            effect.group,
+            effect.letter,
+            BAR * round(BAR_LENGTH * max(0.0, effect.saved or 0.0) / most),
+            writing.DASH if effect.saved is None else f"{100 * effect.saved:.1f}",
+            f"{decibels(effect.noise):.0f}",
+            f"{round(effect.size_bytes / 1e3):+d}",
         )
-        for one in sorted(letters, key=lambda one: -(one.saved or 0.0))
+        for effect in sorted(letters, key=lambda effect: -(effect.saved or 0.0))
     ]
 
 
 def letters_of(searches: Sequence[SavedSearch], cell: Cell) -> list[LetterEffect]:
     """The letters and options of a cell that a search proposed, by what they were measured to do; else none."""
     for outcome in (outcome for search in searches for outcome in search.outcomes):
-        for one in outcome.tried:
-            proposed = outcome.design.cell(one.choice)
-            if dataclasses.replace(proposed, task=cell.task) == cell and one.choice != outcome.design.plain:
-                return list(_effects(outcome, one.choice))
+        for trial in outcome.tried:
+            proposed = outcome.design.cell(trial.choice)
+            if dataclasses.replace(proposed, task=cell.task) == cell and trial.choice != outcome.design.plain:
+                return list(_effects(outcome, trial.choice))
     return []
 
 

@@ -73,14 +73,14 @@ AXES = {
         cost="latency over the baseline's",
         unit=1.0,
         saved="latency saved (% of the float export's)",
-        effects=lambda found: (found.ratio, 0.01),
+        effects=lambda effects: (effects.ratio, 0.01),
     ),
-    SIZE: _Axis(cost="size (MB)", unit=1e6, saved="size saved (kB)", effects=lambda found: (found.size_bytes, 1e3)),
+    SIZE: _Axis(cost="size (MB)", unit=1e6, saved="size saved (kB)", effects=lambda effects: (effects.size_bytes, 1e3)),
     MEMORY: _Axis(
         cost="peak memory (MB)",
         unit=1e6,
         saved="memory saved (MB)",
-        effects=lambda found: (found.memory_bytes, 1e6),
+        effects=lambda effects: (effects.memory_bytes, 1e6),
     ),
 }
 
@@ -120,25 +120,25 @@ def _figures(outcomes: Sequence[Outcome], task: str, objective: str) -> Iterator
     import matplotlib
 
     with matplotlib.rc_context(canvas.STYLE):
-        found = {"search": _proposals(outcomes, task, objective)}
-        drawn = filter(None, (_letters(one, task, objective) for one in outcomes))
-        found |= {f"letters-{number}": figure for number, figure in enumerate(drawn, start=1)}
-        yield {name: figure for name, figure in found.items() if figure is not None}
+        figures = {"search": _proposals(outcomes, task, objective)}
+        drawn = filter(None, (_letters(outcome, task, objective) for outcome in outcomes))
+        figures |= {f"letters-{number}": figure for number, figure in enumerate(drawn, start=1)}
+        yield {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure | None:
     from matplotlib.lines import Line2D
 
-    timed = [[each for each in one.proposals if math.isfinite(each.cost(objective))] for one in outcomes]
+    timed = [[each for each in outcome.proposals if math.isfinite(each.cost(objective))] for outcome in outcomes]
     everything = [each for proposals in timed for each in proposals]
     if not everything:
         return None
     handles = [
-        Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(one))
-        for number, one in enumerate(outcomes)
+        Line2D([], [], color=COLOURS[number % 8], marker=MARKERS[number % 8], ls="", label=_name(outcome))
+        for number, outcome in enumerate(outcomes)
         if timed[number]
     ]
-    losses = [one for one in everything if one.tried.metric_loss is not None]
+    losses = [proposal for proposal in everything if proposal.tried.metric_loss is not None]
     with_losses = [True, False] if len(losses) == len(everything) else [False]
     figure, panels = canvas.sheet(
         f"{task}: proposals of a search for {objective}",
@@ -187,32 +187,35 @@ def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, ha
 
 
 def _front(axes: Axes, proposals: Sequence[Proposal], objective: str, colour: str, has_losses: bool) -> None:
-    points = [_point(one, objective, has_losses) for one in front(proposals, objective, by_noise=not has_losses)]
+    points = [
+        _point(proposal, objective, has_losses) for proposal in front(proposals, objective, by_noise=not has_losses)
+    ]
     if points:
         xs, ys = zip(*points, strict=True)
         axes.step(xs, ys, where="post", color=colour, linewidth=1, zorder=1)
 
 
-def _point(one: Proposal, objective: str, has_losses: bool) -> tuple[float, float]:
+def _point(proposal: Proposal, objective: str, has_losses: bool) -> tuple[float, float]:
     """Where a proposal stands: what is made small, and the loss of the metric in per cent or dB, or the fidelity."""
-    cost = one.cost(objective) / AXES[objective].unit
+    cost = proposal.cost(objective) / AXES[objective].unit
     if has_losses:
-        scale = 1.0 if one.tried.metric_loss_unit == DB else 100.0
-        return cost, min(MOST_LOST, scale * max(0.0, one.tried.metric_loss or 0.0))
-    return cost, min(MOST_DB, decibels(one.tried.noise))
+        scale = 1.0 if proposal.tried.metric_loss_unit == DB else 100.0
+        return cost, min(MOST_LOST, scale * max(0.0, proposal.tried.metric_loss or 0.0))
+    return cost, min(MOST_DB, decibels(proposal.tried.noise))
 
 
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
-    found, design = outcome.effects(), outcome.design
-    added, unit = AXES[objective].effects(found)
-    most = sorted(found.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:MOST_BARS]
+    effects, design = outcome.effects(), outcome.design
+    added, unit = AXES[objective].effects(effects)
+    most = sorted(effects.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:MOST_BARS]
     keys = sorted(most)
     if not keys:
         return None
     lines = [
         canvas.Line(
             design.named(group) if design.option(group) else f"{design.named(group)}: {letter}",
-            f"{_fidelity(found.noise.get((group, letter), 0.0))}, {round(found.size_bytes[group, letter] / 1e3):+d} kB",
+            f"{_fidelity(effects.noise.get((group, letter), 0.0))}, "
+            f"{round(effects.size_bytes[group, letter] / 1e3):+d} kB",
         )
         for group, letter in keys
     ]

@@ -24,11 +24,11 @@ Base = tuple[Cell, str | None]
 
 def matrix(task: str, batch: int, threads: int) -> list[Cell]:
     """The fixed matrix of a task for one request: the cells of the full sweep, or all plain cells of another task."""
-    found: list[Cell] = []
+    cells: list[Cell] = []
     with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
-        found = [cell for cell in sweeps.full() if str(cell.task) == task and (cell.batch, cell.threads) == (1, 1)]
-    found = found or sweeps.cells_of((task,), variants=(RAW,))
-    return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in found]
+        cells = [cell for cell in sweeps.full() if str(cell.task) == task and (cell.batch, cell.threads) == (1, 1)]
+    cells = cells or sweeps.cells_of((task,), variants=(RAW,))
+    return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in cells]
 
 
 def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str = FIGURES[LATENCY]) -> list[Base]:
@@ -48,16 +48,16 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
     chains = dict.fromkeys((RAW, *(row.variant for row in rows if is_lossless(row.variant))))
     cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
     cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
-    found: dict[tuple[str | None, tuple[str, ...], ProviderName], Base] = {}
-    for name, formats in [*((one.name, one.formats) for one in catalog.mixing()), (None, None)]:
+    exports: dict[tuple[str | None, tuple[str, ...], ProviderName], Base] = {}
+    for name, formats in [*((variant.name, variant.formats) for variant in catalog.mixing()), (None, None)]:
         for cell in cells:
             runtime = catalog.runtime(cell.runtime)
             key = (name, runtime.requires, cell.provider)
             is_read = runtime.options if formats is None else catalog.format_of(cell) in formats
-            is_known = key in found or (name is None and any(key[1:] == other[1:] for other in found))
+            is_known = key in exports or (name is None and any(key[1:] == other[1:] for other in exports))
             if is_read and not is_known and prepare.skip_reason(cell) is None:
-                found[key] = (dataclasses.replace(cell, task=dataclasses.replace(cell.task, role=Role.TUNING)), name)
-    return list(found.values())
+                exports[key] = (dataclasses.replace(cell, task=dataclasses.replace(cell.task, role=Role.TUNING)), name)
+    return list(exports.values())
 
 
 def designs(
@@ -72,7 +72,7 @@ def designs(
         rows: rows of the fixed matrix.
         say: called with a line for each export that is left out.
     """
-    found = []
+    usable_designs = []
     for base, variant in bases(*request, rows, FIGURES[objective]):
         try:
             chosen, parts = _parts(base, variant, limits)
@@ -81,20 +81,20 @@ def designs(
             continue
         options = {} if objective == SIZE else catalog.runtime(base.runtime).options
         if parts or options:
-            found.append(design(chosen, variant if parts else None, parts, options))
-    return found
+            usable_designs.append(design(chosen, variant if parts else None, parts, options))
+    return usable_designs
 
 
 def _parts(base: Cell, variant: str | None, limits: Limits) -> tuple[Cell, Sequence[Part]]:
     """The parts of an export; of the plain one where the optimizers before leave fewer weights to choose for."""
     if variant is None:
         return base, ()
-    found = prepare.parts_of(base, variant, limits)
+    parts = prepare.parts_of(base, variant, limits)
     if not base.chain:
-        return base, found
+        return base, parts
     plain = dataclasses.replace(base, chain=())
     others = prepare.parts_of(plain, variant, limits)
-    return (base, found) if _num_chosen(found) >= _num_chosen(others) else (plain, others)
+    return (base, parts) if _num_chosen(parts) >= _num_chosen(others) else (plain, others)
 
 
 def _num_chosen(parts: Sequence[Part]) -> int:

@@ -19,20 +19,25 @@ from bench.report import writing
 
 def front_table(proposals: Sequence[Proposal], objective: str) -> str:
     """How many proposals of a design were tried, and a table of those that no other beats in cost and risk at once."""
-    base = next(one.design.base for one in proposals)
+    base = next(proposal.design.base for proposal in proposals)
     shown = front(proposals, objective)
-    has_losses = any(one.tried.metric_loss is not None for one in proposals)
+    has_losses = any(proposal.tried.metric_loss is not None for proposal in proposals)
     lines = [
         [
-            writing.DASH if one.tried.ratio is None else f"{one.tried.ratio:.3f}",
-            f"{decibels(one.tried.noise):.1f}",
-            *([_number(one.tried.metric_loss, one.tried.metric_loss_unit)] if has_losses else []),
-            writing.megabytes(one.tried.size_bytes),
+            writing.DASH if proposal.tried.ratio is None else f"{proposal.tried.ratio:.3f}",
+            f"{decibels(proposal.tried.noise):.1f}",
+            *([_number(proposal.tried.metric_loss, proposal.tried.metric_loss_unit)] if has_losses else []),
+            writing.megabytes(proposal.tried.size_bytes),
         ]
-        for one in shown
+        for proposal in shown
     ]
-    names = [one.cell.variant if one.cell.provider == base.provider else _with_options(one) for one in shown]
-    unit = next((one.tried.metric_loss_unit for one in proposals if one.tried.metric_loss is not None), SHARE)
+    names = [
+        proposal.cell.variant if proposal.cell.provider == base.provider else _with_options(proposal)
+        for proposal in shown
+    ]
+    unit = next(
+        (proposal.tried.metric_loss_unit for proposal in proposals if proposal.tried.metric_loss is not None), SHARE
+    )
     lost = (f"loss\n({_name(unit)})",) if has_losses else ()
     titles = ("over the\nbaseline", "fidelity\n(dB)", *lost, "size\n(MB)")
     where = f"{base.source}/{base.exporter} on {base.runtime}/{base.provider}"
@@ -46,74 +51,79 @@ def front_table(proposals: Sequence[Proposal], objective: str) -> str:
 def _letters(proposals: Sequence[Proposal]) -> str:
     """What the letters in the names of proposals stand for."""
     variant = proposals[0].design.variant if proposals else None
-    used = {letter for one in proposals for group, letter in enumerate(one.choice) if not one.design.option(group)}
+    used = {
+        letter
+        for proposal in proposals
+        for group, letter in enumerate(proposal.choice)
+        if not proposal.design.option(group)
+    }
     known: Mapping[str, str] = {}
     with contextlib.suppress(BenchError):
         known = {} if variant is None else catalog.variant_file(variant).letters
-    told = "; ".join(f"{letter}: {known[letter]}" for letter in known if letter in used)
+    meanings = "; ".join(f"{letter}: {known[letter]}" for letter in known if letter in used)
     spelled = "Names spell the operators with weights in order, each number of them with its letter."
-    return f"{spelled} {told}.\n" if told else ""
+    return f"{spelled} {meanings}.\n" if meanings else ""
 
 
-def _with_options(one: Proposal) -> str:
-    return f"{one.cell.variant} on {one.cell.provider}"
+def _with_options(proposal: Proposal) -> str:
+    return f"{proposal.cell.variant} on {proposal.cell.provider}"
 
 
-def render(found: Confirmed, tables: Sequence[str]) -> str:
+def render(confirmed: Confirmed, tables: Sequence[str]) -> str:
     """The tables of the designs, the finalists on the test split, and the answer."""
-    return "\n".join([*tables, _finalists(found), _answer(found)])
+    return "\n".join([*tables, _finalists(confirmed), _answer(confirmed)])
 
 
-def _finalists(found: Confirmed) -> str:
-    rows = [*found.finalists, *([found.fixed] if found.fixed else [])]
+def _finalists(confirmed: Confirmed) -> str:
+    rows = [*confirmed.finalists, *([confirmed.fixed] if confirmed.fixed else [])]
     lines = [
         [
             writing.milliseconds(row.latency_p50_ns),
             writing.DASH if row.ratio is None else f"{row.ratio:.3f}",
-            *_lost(row, found),
+            *_lost(row, confirmed),
             writing.megabytes(row.size_bytes),
-            "yes" if row.cell in found.kept or row is found.fixed else "no",
+            "yes" if row.cell in confirmed.kept or row is confirmed.fixed else "no",
         ]
         for row in rows
     ]
     unit = _name(unit_of(rows))
     losses = (f"loss\n({unit})", f"at most\n({unit})")
     titles = ("latency p50\n(ms)", "over the\nbaseline", *losses, "size\n(MB)", "keeps the\nmetric")
-    samples = max((lost.num_samples for lost in found.losses.values()), default=0)
+    samples = max((lost.num_samples for lost in confirmed.losses.values()), default=0)
     on = f"On {samples:,} held-out samples" if samples else "On the test split"
     title = f"{on}, which the search did not see, beside the best of the fixed matrix:"
     return f"{title}\n\n{writing.named_table('cell', [ranking.short_name(row) for row in rows], titles, lines)}\n"
 
 
-def _lost(row: Row, found: Confirmed) -> tuple[str, str]:
+def _lost(row: Row, confirmed: Confirmed) -> tuple[str, str]:
     """What a row loses of the metric, and its bound."""
-    unit, lost = row.metric_loss_unit, found.losses.get(row.cell)
+    unit, lost = row.metric_loss_unit, confirmed.losses.get(row.cell)
     if lost is None:
         return _number(row.metric_loss, unit), _number(row.metric_loss_high, unit)
     return _number(lost.mean, unit), _number(lost.high(), unit)
 
 
-def _answer(found: Confirmed) -> str:
-    if found.winner is None:
-        return f"No deployment keeps the metric{'' if found.too_few is None else f': {found.too_few}'}.\n"
-    best, fixed = found.winner if found.is_searched else found.best_finalist, found.fixed
+def _answer(confirmed: Confirmed) -> str:
+    if confirmed.winner is None:
+        return f"No deployment keeps the metric{'' if confirmed.too_few is None else f': {confirmed.too_few}'}.\n"
+    best, fixed = confirmed.winner if confirmed.is_searched else confirmed.best_finalist, confirmed.fixed
     if fixed is None:
-        return f"{found.winner.cell} is the only kind of deployment that was shown to keep the metric.\n"
+        return f"{confirmed.winner.cell} is the only kind of deployment that was shown to keep the metric.\n"
     if best is None:
-        why = "no finalist keeps the metric" if found.finalists else "no proposal is expected to"
+        why = "no finalist keeps the metric" if confirmed.finalists else "no proposal is expected to"
         return f"Nothing beats {fixed.cell}: {why}.\n"
-    over = None if found.over_fixed is None else writing.interval(found.over_fixed)
-    if found.is_searched:
+    over = None if confirmed.over_fixed is None else writing.interval(confirmed.over_fixed)
+    if confirmed.is_searched:
         latency = "latency not measured side by side" if over is None else f"latency {over} times"
-        told = [latency, f"size {_share(best, fixed, SIZE)} times"]
-        if found.objective == SIZE:
-            told.reverse()
-        elif found.objective != LATENCY:
-            told.insert(0, f"{found.objective} {_share(best, fixed, found.objective)} times")
-        return f"{best.cell}\nbeats {fixed.cell}: {', '.join(told)}.\n"
-    if found.objective != LATENCY:
-        share = _share(best, fixed, found.objective)
-        return f"Nothing beats {fixed.cell}: the best finalist has {share} times its {found.objective}.\n"
+        phrases = [latency, f"size {_share(best, fixed, SIZE)} times"]
+        if confirmed.objective == SIZE:
+            phrases.reverse()
+        elif confirmed.objective != LATENCY:
+            phrases.insert(0, f"{confirmed.objective} {_share(best, fixed, confirmed.objective)} times")
+        return f"{best.cell}\nbeats {fixed.cell}: {', '.join(phrases)}.\n"
+    if confirmed.objective != LATENCY:
+        share = _share(best, fixed, confirmed.objective)
+        return f"Nothing beats {fixed.cell}: the best finalist has {share} times its {confirmed.objective}.\n"
     if over is None:
         return f"Nothing was shown to beat {fixed.cell}: the best finalist was not measured beside it.\n"
     return f"Nothing was shown to beat {fixed.cell}: the best finalist has {over} times its latency.\n"

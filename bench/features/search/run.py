@@ -73,16 +73,20 @@ class Keeping:
     def __init__(self, place: Path, request: tuple[str, int, int], objective: str, designs: Sequence[Design]) -> None:
         self._place = place
         self._request, self._objective = request, objective
-        found = saved.earlier(place, request, objective)
-        outcomes = found.outcomes if found is not None else ()
-        self._earlier = [one for one in outcomes if any(one.design.chooses_like(design) for design in designs)]
-        proposed = {proposal.cell_of(request[0]) for one in self._earlier for proposal in one.proposals}
-        self.winner = next((cell for cell in proposed if found is not None and cell.path == found.winner), None)
+        saved_search = saved.earlier(place, request, objective)
+        outcomes = saved_search.outcomes if saved_search is not None else ()
+        self._earlier = [
+            outcome for outcome in outcomes if any(outcome.design.chooses_like(design) for design in designs)
+        ]
+        proposed = {proposal.cell_of(request[0]) for outcome in self._earlier for proposal in outcome.proposals}
+        self.winner = next(
+            (cell for cell in proposed if saved_search is not None and cell.path == saved_search.winner), None
+        )
         self.begun: list[search.Search] = []
 
     def earlier(self, design: Design) -> Outcome | None:
         """What an earlier search tried of a design."""
-        return next((one for one in self._earlier if one.design.chooses_like(design)), None)
+        return next((outcome for outcome in self._earlier if outcome.design.chooses_like(design)), None)
 
     def keep(self, *, is_over: bool = False, winner: Cell | None = None) -> None:
         """Keep what is known of all designs, as soon as that is as much as an earlier search knew, and in the end.
@@ -92,8 +96,10 @@ class Keeping:
             winner: the proposal that won; without it the winner of the earlier search stays.
         """
         self.winner = winner or self.winner
-        mine = [one.outcome for one in self.begun if one.is_sound]
-        others = [one for one in self._earlier if not any(one.design.chooses_like(two.design) for two in mine)]
+        mine = [each.outcome for each in self.begun if each.is_sound]
+        others = [
+            outcome for outcome in self._earlier if not any(outcome.design.chooses_like(two.design) for two in mine)
+        ]
         outcomes = (*mine, *others)
         if not is_over and _num_tried(outcomes) < _num_tried(self._earlier):
             return  # what that one tried is being tried again
@@ -110,7 +116,7 @@ def has_further_samples(task: Task) -> bool:
 
 
 def _num_tried(outcomes: Sequence[Outcome]) -> int:
-    return sum(len(one.tried) for one in outcomes)
+    return sum(len(outcome.tried) for outcome in outcomes)
 
 
 def run(
@@ -171,9 +177,9 @@ def run(
 
     def made(design: Design, baseline: Cell) -> search.Search:
         known = keeping.earlier(design)
-        one = search.Search(design, baseline, store, options, observer, objective, said, known)
-        keeping.begun.append(one)
-        return one
+        new_search = search.Search(design, baseline, store, options, observer, objective, said, known)
+        keeping.begun.append(new_search)
+        return new_search
 
     def said(line: str) -> None:
         say(line)
@@ -184,7 +190,7 @@ def run(
     is_cut = time.monotonic() >= until_s
     if not searches:
         raise InputError(f"no export of {task} that something can be chosen for runs here; `bench run {task}` says why")
-    outcomes = tuple(one.outcome for one in searches)
+    outcomes = tuple(each.outcome for each in searches)
     stored = folder.stored(store, tasks={task})
     rivals: list[Cell] = []
     rivals_until_s = time.monotonic() + RIVALS_SHARE * left_s()
@@ -197,16 +203,16 @@ def run(
         rivals += [cell] if keeps_metric else []
     base = searches[0].design.base
     to_beat = confirm.cost_to_beat(stored.rows, rivals[0].path if rivals else None, base, objective)
-    proposals = [proposal for one in outcomes for proposal in one.proposals]
-    asked: list[Cell] = []
-    found: list[Cell] = []
+    proposals = [proposal for outcome in outcomes for proposal in outcome.proposals]
+    finalists: list[Cell] = []
+    keepers: list[Cell] = []
     before = keeping.winner
     if before is not None:  # what is no better than what won before need not be asked, unless that is too bad now
-        asked.append(before)
+        finalists.append(before)
         stored, more, keeps_metric = judged(before)
         if keeps_metric:
-            found.append(before)
-            costs = (one.cost(objective) for one in proposals if one.cell_of(task) == before)
+            keepers.append(before)
+            costs = (proposal.cost(objective) for proposal in proposals if proposal.cell_of(task) == before)
             to_beat = min(to_beat, *costs, math.inf)
     allowed = constraints.max_metric_loss
     limit = None if allowed is None else allowed.of(catalog.task(task).metric_loss_unit)
@@ -214,20 +220,20 @@ def run(
     is_first = True
     while waiting:
         began_s = time.monotonic()
-        asked.append(waiting.pop(0))
-        stored, more, keeps_metric = judged(asked[-1])
+        finalists.append(waiting.pop(0))
+        stored, more, keeps_metric = judged(finalists[-1])
         if keeps_metric is False:
             break
-        found += asked[-1:] if keeps_metric else []
+        keepers += finalists[-1:] if keeps_metric else []
         if is_first:  # by how long it took, and not by what it told
             number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
             is_first = False
-    found.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
+    keepers.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
     options = dataclasses.replace(options, max_metric_loss=ANY)
-    stored = measure([*found[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
-    told = confirm.confirmed(stored, request, (asked, found, rivals), constraints, objective, more)
-    winner = Cell.from_path(told.winner.cell) if told.winner is not None and told.is_searched else None
+    stored = measure([*keepers[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
+    confirmed = confirm.confirmed(stored, request, (finalists, keepers, rivals), constraints, objective, more)
+    winner = Cell.from_path(confirmed.winner.cell) if confirmed.winner is not None and confirmed.is_searched else None
     keeping.keep(is_over=True, winner=winner)
-    return Searched(confirmed=told, outcomes=outcomes, stored=stored, is_cut=is_cut)
+    return Searched(confirmed=confirmed, outcomes=outcomes, stored=stored, is_cut=is_cut)

@@ -58,7 +58,7 @@ def save(folder: Path, search: SavedSearch) -> Path:
 
 def earlier(folder: Path, request: tuple[str, int, int], objective: str) -> SavedSearch | None:
     """The saved search of the same question; None where there is none."""
-    return next((one for one in read(folder) if (one.request, one.objective) == (request, objective)), None)
+    return next((search for search in read(folder) if (search.request, search.objective) == (request, objective)), None)
 
 
 def read(folder: Path) -> list[SavedSearch]:
@@ -103,13 +103,13 @@ def _is_whole(outcome: Outcome) -> bool:
         and numbers == list(range(len(design.parts)))
         and all(not group for group in design.groups[count - len(design.options) :])
         and all(design.groups[: count - len(design.options)])
-        and all(_fits(one, design.letters) for one in outcome.tried)
-        and any(one.choice == design.plain for one in outcome.tried)
+        and all(_fits(trial, design.letters) for trial in outcome.tried)
+        and any(trial.choice == design.plain for trial in outcome.tried)
         and not design.base.provider.options
     )
 
 
-def _fits(one: Tried, letters: Sequence[str]) -> bool:
-    return len(one.choice) == len(letters) and all(
-        letter and letter in allowed for letter, allowed in zip(one.choice, letters, strict=True)
+def _fits(trial: Tried, letters: Sequence[str]) -> bool:
+    return len(trial.choice) == len(letters) and all(
+        letter and letter in allowed for letter, allowed in zip(trial.choice, letters, strict=True)
     )

@@ -107,12 +107,12 @@ class Outcome:
     @property
     def proposals(self) -> list[Proposal]:
         """The proposals that ran, the base among them."""
-        return [Proposal(design=self.design, choice=one.choice, tried=one) for one in self.tried]
+        return [Proposal(design=self.design, choice=trial.choice, tried=trial) for trial in self.tried]
 
     def effects(self) -> Effects:
         """The effects of all letters, by the proposals."""
-        base = next(one for one in self.tried if one.choice == self.design.plain)
-        return effects.fit(self.design, [one for one in self.tried if one is not base], base)
+        base = next(trial for trial in self.tried if trial.choice == self.design.plain)
+        return effects.fit(self.design, [trial for trial in self.tried if trial is not base], base)
 
 
 def run(designs: Sequence[Design], make: Callable[[Design, Cell], Search], ends_s: float) -> list[Search]:
@@ -131,19 +131,20 @@ def run(designs: Sequence[Design], make: Callable[[Design, Cell], Search], ends_
     for design in designs:
         if begun and time.monotonic() >= ends_s:
             break
-        one = make(design, begun[0].design.base if begun else design.base)
-        one.begin(ends_s)
-        if one.is_sound:
-            begun.append(one)
-    kept: dict[object, Search] = {}
-    for one in sorted(begun, key=lambda one: one.best_cost):
-        kept.setdefault(one.file if one.objective == SIZE else one, one)  # a file has one size on every runtime
-    least = min((one.best_cost for one in begun), default=math.inf)
-    chosen = [one for one in kept.values() if one.best_cost <= NEAR * least][:KEPT]
+        search = make(design, begun[0].design.base if begun else design.base)
+        search.begin(ends_s)
+        if search.is_sound:
+            begun.append(search)
+    by_file: dict[object, Search] = {}
+    for search in sorted(begun, key=lambda each: each.best_cost):
+        # a file has one size on every runtime
+        by_file.setdefault(search.file if search.objective == SIZE else search, search)
+    least = min((each.best_cost for each in begun), default=math.inf)
+    chosen = [each for each in by_file.values() if each.best_cost <= NEAR * least][:KEPT]
     for _ in chosen:  # a search that ends early leaves its time to those before it
-        waiting = [one for one in chosen if not one.is_done]
-        for number, one in enumerate(waiting):
-            one.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(waiting) - number))
+        waiting = [each for each in chosen if not each.is_done]
+        for number, search in enumerate(waiting):
+            search.go_on(time.monotonic() + (ends_s - time.monotonic()) / (len(waiting) - number))
     return begun
 
 
@@ -173,7 +174,7 @@ class Search:
         earlier: Outcome | None = None,
     ) -> None:
         self._start, self._earlier = start, earlier
-        self._numbers = {} if earlier is None else {one.choice: one.number for one in earlier.tried}
+        self._numbers = {} if earlier is None else {trial.choice: trial.number for trial in earlier.tried}
         self.design = start if earlier is None else earlier.design
         self._store, self._observer = store, observer
         self._options = dataclasses.replace(options, baseline=baseline, max_metric_loss=ANY)
@@ -231,7 +232,7 @@ class Search:
     @property
     def outcome(self) -> Outcome:
         """What is known so far."""
-        return Outcome(design=self.design, tried=tuple(one for one in self._tried.values() if one is not None))
+        return Outcome(design=self.design, tried=tuple(trial for trial in self._tried.values() if trial is not None))
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -241,14 +242,14 @@ class Search:
     @property
     def best_cost(self) -> float:
         """The least cost of a proposal that ran."""
-        return min((one.cost(self.objective) for one in self.proposals), default=math.inf)
+        return min((proposal.cost(self.objective) for proposal in self.proposals), default=math.inf)
 
     def _replay(self, ends_s: float) -> None:
         """Try what an earlier search tried, the best first: what is stored, and not stale, is not measured again."""
         if self._earlier is None:
             return
-        proposals = sorted(self._earlier.proposals, key=lambda one: one.cost(self.objective))
-        waiting = [one.choice for one in proposals if one.choice not in self._tried]
+        proposals = sorted(self._earlier.proposals, key=lambda proposal: proposal.cost(self.objective))
+        waiting = [proposal.choice for proposal in proposals if proposal.choice not in self._tried]
         self._num_rounds = max(self._numbers.values())
         for start in range(0, len(waiting), REPLAYED_AT_ONCE):
             if time.monotonic() >= ends_s:
@@ -262,12 +263,12 @@ class Search:
         self._tell()
 
     def _tell(self) -> None:
-        best = min(self.proposals, key=lambda one: one.cost(self.objective), default=None)
+        best = min(self.proposals, key=lambda proposal: proposal.cost(self.objective), default=None)
         why = f" ({self._reason})" if self._reason else ""
-        told = f"nothing ran{why}" if best is None else f"{BEST[self.objective]} {_told(best, self.objective)}"
+        summary = f"nothing ran{why}" if best is None else f"{BEST[self.objective]} {_told(best, self.objective)}"
         where = f"{self.design.base.exporter} on {self.design.base.runtime}/{self.design.base.provider}"
         ran = f"{len(self.proposals)} of {len(self._tried)} proposals ran"
-        self._say(f"{where}, round {self._num_rounds}, {ran}; {told}")
+        self._say(f"{where}, round {self._num_rounds}, {ran}; {summary}")
 
     def effects(self) -> Effects:
         """The effects of all letters, by what was tried so far."""
@@ -276,23 +277,25 @@ class Search:
     def _next(self) -> list[Choice]:
         """The most promising choices that were not tried; of a finer design where the present one has no more."""
         while True:
-            found = self.effects()
-            costs = {LATENCY: found.ratio, SIZE: found.size_bytes, MEMORY: found.memory_bytes}[self.objective]
+            estimates = self.effects()
+            costs = {LATENCY: estimates.ratio, SIZE: estimates.size_bytes, MEMORY: estimates.memory_bytes}[
+                self.objective
+            ]
             sound = self.design.without(self._banned())
-            waiting = [choice for choice in assignment.ladder(sound, found, costs) if choice not in self._tried]
+            waiting = [choice for choice in assignment.ladder(sound, estimates, costs) if choice not in self._tried]
             if waiting:
                 return waiting
-            group = self._noisiest(found)
+            group = self._noisiest(estimates)
             if group is None:
                 return []
             self._split(group)
             new = [choice for number, _, choice in self.design.singles() if number in (group, group + 1)]
             return [choice for choice in new if choice not in self._tried and self._is_allowed(choice)]
 
-    def _noisiest(self, found: Effects) -> int | None:
+    def _noisiest(self, estimates: Effects) -> int | None:
         """The group of several parts whose letter adds most noise to the best choices; None where none can be cut."""
         sums: dict[int, float] = {}
-        for (group, _), noise in found.noise.items():
+        for (group, _), noise in estimates.noise.items():
             if len(self.design.groups[group]) > 1:
                 sums[group] = max(sums.get(group, 0.0), noise)
         return max(sums, key=sums.__getitem__, default=None)
@@ -306,23 +309,25 @@ class Search:
 
     def _banned(self) -> dict[int, str]:
         """The letters not to try again, by group: a group failed with it alone, or another letter is always better."""
-        found: dict[int, str] = {}
+        banned: dict[int, str] = {}
         beaten = self._beaten()
         for group, letter, single in self.design.singles():
             is_beaten = any(other in self.design.letters[group] for other in beaten.get(letter, ""))
             if is_beaten or self._tried.get(single, ...) is None:
-                found[group] = found.get(group, "") + letter
-        return found
+                banned[group] = banned.get(group, "") + letter
+        return banned
 
     def _beaten(self) -> dict[str, str]:
         """Letters that everywhere save nothing, each with those that everywhere save something and add less noise."""
         uniform = {letter: self._tried.get(self.design.uniform(letter)) for letter in {*"".join(self.design.letters)}}
         costs = {
-            letter: (Proposal(design=self.design, choice=one.choice, tried=one).cost(self.objective), one.noise)
-            for letter, one in uniform.items()
-            if one is not None and one.choice != self.design.plain and letter != ON
+            letter: (Proposal(design=self.design, choice=trial.choice, tried=trial).cost(self.objective), trial.noise)
+            for letter, trial in uniform.items()
+            if trial is not None and trial.choice != self.design.plain and letter != ON
         }
-        plain = next(one.cost(self.objective) for one in self.proposals if one.choice == self.design.plain)
+        plain = next(
+            proposal.cost(self.objective) for proposal in self.proposals if proposal.choice == self.design.plain
+        )
         better = {letter: noise for letter, (cost, noise) in costs.items() if cost < plain}
         return {
             letter: "".join(other for other, less in better.items() if less <= noise)
@@ -379,9 +384,9 @@ def tried_of(
     error = effects.LEAST_ERROR
     if timed.ratio_low is not None and timed.ratio_high is not None:
         error = (timed.ratio_high - timed.ratio_low) / (2 * Z95)
-    found = metrics or {}
-    unit = DB if tuning.LOST[DB] in found else SHARE
-    lost = found.get(tuning.LOST[unit])
+    by_name = metrics or {}
+    unit = DB if tuning.LOST[DB] in by_name else SHARE
+    lost = by_name.get(tuning.LOST[unit])
     return Tried(
         choice=choice,
         ratio=timed.ratio,
@@ -397,19 +402,19 @@ def tried_of(
 def front(proposals: Sequence[Proposal], objective: str, *, by_noise: bool = False) -> list[Proposal]:
     """The proposals that no other one beats in cost and risk at once, or in cost and noise, the least cost first."""
 
-    def other(one: Proposal) -> float:
-        return one.tried.noise if by_noise else one.risk
+    def other(proposal: Proposal) -> float:
+        return proposal.tried.noise if by_noise else proposal.risk
 
-    found: list[Proposal] = []
-    for one in sorted(proposals, key=lambda one: (one.cost(objective), other(one))):
-        if math.isfinite(one.cost(objective)) and (not found or other(one) < other(found[-1])):
-            found.append(one)
-    return found
+    unbeaten: list[Proposal] = []
+    for candidate in sorted(proposals, key=lambda proposal: (proposal.cost(objective), other(proposal))):
+        if math.isfinite(candidate.cost(objective)) and (not unbeaten or other(candidate) < other(unbeaten[-1])):
+            unbeaten.append(candidate)
+    return unbeaten
 
 
-def _told(one: Proposal, objective: str) -> str:
+def _told(proposal: Proposal, objective: str) -> str:
     """A proposal in a few words."""
-    ratio = "not timed" if one.tried.ratio is None else f"{one.tried.ratio:.3f} times the baseline's latency"
-    noise_db = -10 * math.log10(max(one.tried.noise, 1e-12))
-    size = f", {one.tried.size_bytes / 1e6:.3g} MB" if objective == SIZE else ""
-    return f"{one.cell.chain[-1] if one.cell.chain else RAW}: {ratio}{size}, {noise_db:.0f} dB"
+    ratio = "not timed" if proposal.tried.ratio is None else f"{proposal.tried.ratio:.3f} times the baseline's latency"
+    noise_db = -10 * math.log10(max(proposal.tried.noise, 1e-12))
+    size = f", {proposal.tried.size_bytes / 1e6:.3g} MB" if objective == SIZE else ""
+    return f"{proposal.cell.chain[-1] if proposal.cell.chain else RAW}: {ratio}{size}, {noise_db:.0f} dB"
