@@ -30,11 +30,11 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     from pathlib import Path
 
     from bench.records import folder
-    from bench.records.reading import told
+    from bench.records.reading import note_of
     from bench.report import frame
 
     found = folder.read(Path(path), baseline=baseline)
-    if (note := told(found.damages)) is not None:
+    if (note := note_of(found.damages)) is not None:
         warnings.warn(note, stacklevel=2)
     return frame.frame(found.rows)
 

@@ -53,7 +53,7 @@ def hold(seconds: float) -> tuple[float, float]:
 
     from bench.measure import lease
 
-    with lease.held(wait_s=60):
+    with lease.hold(wait_s=60):
         begun_s = time.time()
         time.sleep(seconds)
         return begun_s, time.time()

@@ -69,7 +69,7 @@ def reported(path: Path, doing: str) -> Iterator[None]:
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(f"{path}: {doing} raised {frames.told(error)}") from error
+        raise PluginError(f"{path}: {doing} raised {frames.description(error)}") from error
 
 
 def _refuse_to_leave(status: int) -> None:
@@ -79,7 +79,7 @@ def _refuse_to_leave(status: int) -> None:
     _LEAVE(status)
 
 
-def told(error: BaseException) -> str:
+def description(error: BaseException) -> str:
     """Which file raised what is no `Exception`, in a sentence: of the traceback, the last file that is none of ours."""
     places: list[str] = []
     trace = error.__traceback__

@@ -51,7 +51,7 @@ def place_of(error: BaseException) -> str | None:
     )
 
 
-def told(error: BaseException) -> str:
+def description(error: BaseException) -> str:
     """An exception's type, message and place, such as `KeyError: 'x' (mine.py, line 12)`."""
     where = place_of(error)
     return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")

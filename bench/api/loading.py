@@ -106,7 +106,7 @@ def _load_module(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         if isinstance(error, PluginError) or not isinstance(error, Exception):
             raise
-        raise PluginError(f"cannot load {path}: {frames.told(error)}") from error
+        raise PluginError(f"cannot load {path}: {frames.description(error)}") from error
     return module
 
 

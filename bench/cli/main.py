@@ -64,7 +64,7 @@ def _code(stopping: Stopping) -> Any:
             raise
         if isinstance(error.__context__, BrokenPipeError):  # the packages that print help leave in this way
             return 0
-        options.say(containment.told(error))
+        options.say(containment.description(error))
     return 2
 
 

@@ -249,12 +249,12 @@ def read(results: Path, *, margin: float | None = None, baseline: str | None = N
         InputError: there are no results, it is not clear of which machine, or the baseline has no result.
     """
     from bench.records import folder
-    from bench.records.reading import told
+    from bench.records.reading import note_of
 
     with waiting.reporting(f"reading the results in {results}", say):
         stored = folder.read(results, baseline=baseline, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # what is stored stays until the command ends, and need not be searched for garbage
-    say_notes(filter(None, [told(stored.damages)]))
+    say_notes(filter(None, [note_of(stored.damages)]))
     return stored
 
 
@@ -265,12 +265,12 @@ def read_all(results: Path, *, margin: float | None = None) -> dict[str, Stored]
         InputError: there are no results.
     """
     from bench.records import folder
-    from bench.records.reading import told
+    from bench.records.reading import note_of
 
     with waiting.reporting(f"reading the results in {results}", say):
         every = folder.read_all(results, left_out=say, **({} if margin is None else {"margin": margin}))
     gc.freeze()  # as above
-    say_notes(filter(None, [told(stored.damages) for stored in every.values()]))
+    say_notes(filter(None, [note_of(stored.damages) for stored in every.values()]))
     return every
 
 

@@ -18,7 +18,7 @@ from bench.pipeline import replacements, waves
 from bench.pipeline.sweep import Options, Sweep
 from bench.records import folder, noise
 from bench.records.folder import Results
-from bench.records.reading import told
+from bench.records.reading import note_of
 from bench.records.rows import Row
 from bench.records.store import Store
 from bench.records.warnings import warnings
@@ -61,11 +61,11 @@ class Output:
         """
         with waiting.reporting("reading all results of this machine", options.say):
             stored = folder.stored(store, margin=self.settings.goal.aims.margin)
-        options.say_notes(filter(None, [told(stored.damages)]))
+        options.say_notes(filter(None, [note_of(stored.damages)]))
         shown = stored.of([ran.exports.replaced.get(cell, cell) for cell in self.cells])
         if self.with_baselines:
             shown = [*stored.of(stored.baselines_of(shown)), *shown]
-        late = [*replacements.told(ran.exports.replaced), *untimed(ran.left_out, shown, len(self.cells))]
+        late = [*replacements.lines(ran.exports.replaced), *untimed(ran.left_out, shown, len(self.cells))]
         is_measured = (
             print_threads(stored, shown, self.sizes, late)
             if self.settings.across_threads

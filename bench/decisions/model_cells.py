@@ -79,12 +79,12 @@ def _adopted(
     """
     own = {dim: size for dim, size in dims.items() if dim != BATCH}
     results = stored.folder.parent
-    first = adopt.adopt(model, _with(options, own), told=own, results=results)
+    first = adopt.adopt(model, _with(options, own), sized=own, results=results)
     yield first, own
     tried = [own]
     if own:
         with contextlib.suppress(InputError):  # it may run with none of the sizes that are found
-            yield adopt.adopt(model, _with(options, {}), told=own, results=results), {}
+            yield adopt.adopt(model, _with(options, {}), sized=own, results=results), {}
         tried.append({})
     for digest in dict.fromkeys(_family(record) for record in _records(stored, first.name)):
         task = adopt.recall(first.name, functools.partial(_is_of, digest))
@@ -92,7 +92,7 @@ def _adopted(
         if task is not None and sizes not in tried:
             tried.append(sizes)
             with contextlib.suppress(InputError):  # another model of that name
-                yield adopt.adopt(model, _with(options, sizes), told=sizes, results=results), sizes
+                yield adopt.adopt(model, _with(options, sizes), sized=sizes, results=results), sizes
 
 
 def _is_of(digest: str | None, task: Task) -> bool:

@@ -30,7 +30,7 @@ def path() -> Path:
 
 
 @contextlib.contextmanager
-def held(*, wait_s: float = 0.0) -> Iterator[None]:
+def hold(*, wait_s: float = 0.0) -> Iterator[None]:
     """Hold this machine's lease.
 
     Args:

@@ -164,7 +164,7 @@ def burst(generator: Generator, feeds: Arrays, plan: BurstPlan) -> tuple[list[in
     """
     prompt, num_new = generator.prompt_of(feeds), generator.request.num_new
 
-    def one() -> list[int]:
+    def measure() -> list[int]:
         generation = timed(generator, prompt, num_new)
         check(generation, generator.request.decoder, len(prompt), num_new)
         return [generation.first_ns] if num_new == 1 else generation.gaps_ns
@@ -177,10 +177,10 @@ def burst(generator: Generator, feeds: Arrays, plan: BurstPlan) -> tuple[list[in
     try:
         end_warm = clock() + plan.warm_ns
         while num_new == 1 and (len(cold) < plan.min_cold or (clock() < end_warm and len(cold) < plan.max_runs)):
-            cold += one()
+            cold += measure()
         end_burst = clock() + plan.target_ns
         while len(steady) < plan.min_runs or (clock() < end_burst and len(steady) < plan.max_runs):
-            steady += one()
+            steady += measure()
     finally:
         if enabled:
             gc.enable()

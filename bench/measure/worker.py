@@ -61,7 +61,7 @@ def _one_line(error: BaseException) -> str:
     if is_full_disk(error):
         return FULL_DISK
     is_told = isinstance(error, Exception)
-    text = shortened(COLOURS.sub("", str(error) if is_told else containment.told(error)), MOST_CHARACTERS)
+    text = shortened(COLOURS.sub("", str(error) if is_told else containment.description(error)), MOST_CHARACTERS)
     text = shortened(" ".join(without_places(text).split()), LONGEST)
     if isinstance(error, BenchError) or not is_told:
         return text

@@ -83,7 +83,9 @@ def parameters_beside_source(*, task: str, source: str, artifact: str) -> dict[s
     if not isinstance(model, torch.nn.Module):
         return {"note": None}
     arrays = {name: value.detach().float().numpy() for name, value in model.named_parameters()}
-    return {"note": beside_source.told(arrays, beside_source.arrays_of_onnx(Path(artifact)), framework="PyTorch")}
+    return {
+        "note": beside_source.explanation(arrays, beside_source.arrays_of_onnx(Path(artifact)), framework="PyTorch")
+    }
 
 
 def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Begun:
 class Place(Protocol):
     """A machine, or several machines of one kind that share the work."""
 
-    def held(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[None]:
         """The lease of the place for a whole sweep, where it is held by the sweep and not by each of its steps.
 
         Raises:
@@ -57,7 +57,7 @@ class Place(Protocol):
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         """Why each cell cannot work there; None where it can."""
 
-    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+    def prepare(self, cells: Sequence[Cell], limits: Limits, report: Callable[[Begun], None]) -> None:
         """Make the cells' artifacts, and tell of each cell as soon as it is prepared or has failed."""
 
     def verify(
@@ -66,7 +66,7 @@ class Place(Protocol):
         known: Mapping[str, Quality],
         limits: Limits,
         until: Until | None,
-        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+        report: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """Judge prepared cells.
 
@@ -75,7 +75,7 @@ class Place(Protocol):
             known: qualities that earlier runs stored, by the cells' keys.
             limits: time and memory of each worker.
             until: when the verification of a cell has decided; None for whole splits.
-            told: called with cells that run the same graph, and the quality that they share, or what stopped them.
+            report: called with cells that run the same graph, and the quality that they share, or what stopped them.
         """
 
     def subject(self, value: Verified) -> Subject:
@@ -91,20 +91,20 @@ class Here:
     def __init__(self) -> None:
         self._failed_steps: prepare.FailedSteps = {}
 
-    def held(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[None]:
         """See `Place`."""
-        return lease.held(wait_s=WAIT_S)
+        return lease.hold(wait_s=WAIT_S)
 
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         """See `Place`."""
         return [prepare.skip_reason(cell) for cell in cells]
 
-    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+    def prepare(self, cells: Sequence[Cell], limits: Limits, report: Callable[[Begun], None]) -> None:
         """See `Place`."""
         sharing: dict[tuple[str, str], list[Cell]] = {}
         for cell, reason in zip(cells, self.skip_reasons(cells), strict=True):
             if reason is not None:
-                told(_begun(cell, Failure(stage="skip", reason=reason)))
+                report(_begun(cell, Failure(stage="skip", reason=reason)))
                 continue
             # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
             there = str(cell.runtime) if cell.runtime.label else ""
@@ -113,17 +113,17 @@ class Here:
         def make(shared: tuple[str, str]) -> Prepared | Failure:
             return prepare.prepared(sharing[shared][0], limits, self._failed_steps)
 
-        def made(shared: tuple[str, str], outcome: Prepared | Failure | BenchError) -> None:
+        def report_all(shared: tuple[str, str], outcome: Prepared | Failure | BenchError) -> None:
             assert not isinstance(outcome, BenchError)
             for cell in sharing[shared]:
-                told(_begun(cell, outcome))
+                report(_begun(cell, outcome))
 
         def when(shared: tuple[str, str]) -> tuple[int, str]:
             """Exports before the variants that need them; steps of a kind share the packages that are imported."""
             cell = sharing[shared][0]
             return len(cell.chain), cell.variant if cell.chain else str(cell.exporter)
 
-        on_all_cores(make, sorted(sharing, key=when), made)
+        on_all_cores(make, sorted(sharing, key=when), report_all)
 
     def verify(
         self,
@@ -131,7 +131,7 @@ class Here:
         known: Mapping[str, Quality],
         limits: Limits,
         until: Until | None,
-        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+        report: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`."""
         references: dict[TaskName, Future[Reference]] = {value.cell.task: Future() for value in cells}
@@ -165,7 +165,7 @@ class Here:
         def done(_: object, outcomes: list[Judged] | BenchError) -> None:
             assert not isinstance(outcomes, BenchError)
             for values, outcome in outcomes:
-                told(values, outcome)
+                report(values, outcome)
 
         # Cells wait for their own task's reference alone, each of which has begun when the first of them begins.
         steps: list[Callable[[], list[Judged]]] = [functools.partial(refer, name) for name in references]

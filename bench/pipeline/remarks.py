@@ -15,7 +15,7 @@ REFUSES = ("error", "exit", "signal")
 """How a worker fails whose runtime cannot run a model, and has time and memory enough: see `ChildError.kind`."""
 
 
-def told(judged: Quality, cell: Cell, reference: Cell, in_place_of: Cell | None) -> Quality:
+def with_remarks(judged: Quality, cell: Cell, reference: Cell, in_place_of: Cell | None) -> Quality:
     """The quality of a cell with all remarks; a stored quality that has them stays as it is.
 
     Args:

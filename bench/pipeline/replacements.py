@@ -54,7 +54,7 @@ class Exports:
         return None
 
 
-def told(replaced: Mapping[Cell, Cell]) -> list[str]:
+def lines(replaced: Mapping[Cell, Cell]) -> list[str]:
     """A line for each export in place of which another is measured."""
     pairs = [(cell.task, cell.exporter, other.exporter) for cell, other in replaced.items()]
     return [

@@ -128,7 +128,7 @@ class Sweep:
         is_whole = self._options.whole_split
         chosen = [waves.Wave(everything)] if is_whole else self._waves(everything, baselines)
         verified: list[Verified] = []
-        with self._store.locked(), self._place.held():
+        with self._store.locked(), self._place.lease():
             num_begun = 0
             for wave in chosen:
                 if not is_whole and self._is_too_late(wave):
@@ -236,7 +236,7 @@ class Sweep:
         prepared: dict[Cell, Prepared] = {}
         failed: list[tuple[Begun, Failure]] = []
 
-        def told(begun: Begun) -> None:
+        def keep_begun(begun: Begun) -> None:
             self.exports.note(begun.cell, begun.outcome)
             if isinstance(begun.outcome, Failure) and begun.outcome.stage != "skip":
                 failed.append((begun, begun.outcome))
@@ -248,7 +248,7 @@ class Sweep:
                 prepared[begun.cell] = begun.outcome
                 self._observer.cell(begun.cell, "prepared")
 
-        self._place.prepare(cells, self._limits, told)
+        self._place.prepare(cells, self._limits, keep_begun)
         others: dict[Cell, None] = {}
         for begun, failure in failed:
             if (other := self.exports.in_place_of(begun.cell, self._cells)) is not None:
@@ -264,11 +264,11 @@ class Sweep:
         verified: dict[Cell, Verified] = {}
         stored = {value.key: self._records[value.key].quality for value in cells}
         known = {key: quality for key, quality in stored.items() if quality is not None}
-        callback = functools.partial(self._judged, found=verified)
+        callback = functools.partial(self._judged, verified=verified)
         self._place.verify(cells, known, self._limits, until, callback)
         return [verified[value.cell] for value in cells if value.cell in verified]
 
-    def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, found: dict[Cell, Verified]) -> None:
+    def _judged(self, cells: Sequence[Prepared], outcome: Verified | Failure, verified: dict[Cell, Verified]) -> None:
         """Store the quality of cells that run the same graph, or the failure that stopped them."""
         for value in cells:
             if isinstance(outcome, Failure):
@@ -282,7 +282,7 @@ class Sweep:
                 self._records[value.key] = dataclasses.replace(record, quality=quality, failure=None)
                 if quality.fidelity == BROKEN:
                     self._discard_launches(value.key)
-            found[value.cell] = Verified.of(value, quality=quality, inputs=outcome.inputs)
+            verified[value.cell] = Verified.of(value, quality=quality, inputs=outcome.inputs)
             self._observer.cell(value.cell, now.fidelity)
 
     def _discard_launches(self, key: str) -> None:

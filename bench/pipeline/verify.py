@@ -207,7 +207,7 @@ def verified(
             origin = {"reference": reference.cell.path, "reference_digest": reference.digest, "judged_by": judges[0]}
             counted = {"reference_params": reference.quality.num_params}
             known = replace(known, **origin, **counted)
-            known = remarks.told(known, value.cell, reference.cell, reference.in_place_of)
+            known = remarks.with_remarks(known, value.cell, reference.cell, reference.in_place_of)
             outcomes.append(Verified.of(value, quality=known, inputs=inputs))
     return outcomes
 

@@ -18,7 +18,7 @@ from bench.measure.roofline import Peaks
 from bench.records import assemble, costs
 from bench.records import peaks as stored_peaks
 from bench.records.measurements import Measurements
-from bench.records.reading import Damage, told
+from bench.records.reading import Damage, note_of
 from bench.records.rows import Row
 from bench.records.store import Record, Store
 
@@ -125,7 +125,7 @@ def _order(folder: Path) -> tuple[bool, str]:
 def _read(folder: Path, *, margin: float, baseline: str | None) -> Results:
     results = stored(Store(folder.parent, folder.name), margin=margin, baseline=baseline)
     if not results.rows:
-        reasons = (f"no results in {folder}", told(results.damages), "`bench run` measures")
+        reasons = (f"no results in {folder}", note_of(results.damages), "`bench run` measures")
         raise InputError("; ".join(filter(None, reasons)))
     return results
 
@@ -183,7 +183,7 @@ def _stored(
     try:
         rows = assemble.rows(wanted, baseline=baseline, margin=margin, peaks=peaks, measurements=fitted)
     except InputError as error:  # the baseline may be among what cannot be read
-        raise InputError("; ".join(filter(None, (str(error), told(damages))))) from error
+        raise InputError("; ".join(filter(None, (str(error), note_of(damages))))) from error
     return Results(
         folder=store.folder,
         records=wanted,

@@ -121,7 +121,7 @@ def is_cut(text: bytes) -> bool:
     return False
 
 
-def told(damages: Sequence[Damage]) -> str | None:
+def note_of(damages: Sequence[Damage]) -> str | None:
     """One line that tells of all lines that were set aside; None where all lines were read."""
     if not damages:
         return None

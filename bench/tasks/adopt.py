@@ -92,7 +92,7 @@ def adopt(
     path: Path,
     options: Options = Options(),
     *,
-    told: Collection[str] = (),
+    sized: Collection[str] = (),
     limits: Limits | None = None,
     beside: str | None = None,
     results: Path | None = None,
@@ -103,7 +103,7 @@ def adopt(
         path: a model of one of `formats.known()`, or a folder with a `task.py`. External data of an `.onnx` file are in
             the file's folder.
         options: sizes, samples and trust; not for a folder with a `task.py`.
-        told: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
+        sized: dimensions whose sizes the user told otherwise, so that no note is made of their guessed sizes.
         limits: time and memory of the child process that opens the model; None for those of every command.
         beside: name of a task that the new one must not take.
         results: folder of results in which no other model may have the task's name.
@@ -120,7 +120,7 @@ def adopt(
         adopted = _adopt_folder(path, beside, results)
     else:
         limits = limits or Limits.of(step_s=None, memory_bytes=None)
-        adopted = _adopt_model(path, options, told, limits, beside, results)
+        adopted = _adopt_model(path, options, sized, limits, beside, results)
     task = catalog.task(adopted.name)
     missing = [attribute for attribute in NEEDED if not hasattr(task, attribute)]
     if missing:
@@ -228,7 +228,7 @@ def _adopt_model(
     sizes = {**facts["given"], **facts["guessed"], **facts["following"]}
     chosen = Chosen(stated=stated(sizes), given=facts["given"], sizes=sizes)
     others = [dim for dim in user_dims if dim not in facts["given"]]
-    return dataclasses.replace(named, notes=(*named.notes, *facts["notes"], *chosen.told(without=others)))
+    return dataclasses.replace(named, notes=(*named.notes, *facts["notes"], *chosen.lines(without=others)))
 
 
 def _examine(module: str, path: Path, folder: Path, options: Options, limits: Limits) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def check(of: Callable[[Path], None], path: Path, what: str, *, advice: str = ""
         raise InputError(f"{what}: {error}{advice}") from error
 
 
-def found(task: type[OwnTask], run: probe.Run, options: Asked, *, num_features: int, ranges: Ranges | None) -> Found:
+def facts_of(task: type[OwnTask], run: probe.Run, options: Asked, *, num_features: int, ranges: Ranges | None) -> Found:
     """The facts about such a model.
 
     Args:

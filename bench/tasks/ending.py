@@ -24,7 +24,7 @@ def within(try_s: float, deadline: float, run: Callable[[], Result]) -> Result:
     results: list[Result] = []
     errors: list[BaseException] = []
 
-    def kept() -> None:
+    def keep() -> None:
         try:
             results.append(run())
         except BaseException as error:
@@ -32,7 +32,7 @@ def within(try_s: float, deadline: float, run: Callable[[], Result]) -> Result:
 
     left_s = min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
     if left_s > 0:
-        thread = threading.Thread(target=kept, daemon=True)
+        thread = threading.Thread(target=keep, daemon=True)
         thread.start()
         thread.join(left_s)
     if errors:

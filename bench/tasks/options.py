@@ -47,21 +47,21 @@ class Interface:
     outputs: tuple[TensorSpec, ...]
     batched: bool
 
-    def found(
-        self, task: type[OwnTask], *, sizes: Mapping[str, int] = {}, given: Mapping[str, int] = {}, **more: Any
+    def facts(
+        self, task: type[OwnTask], *, sizes: Mapping[str, int] = {}, user_sizes: Mapping[str, int] = {}, **more: Any
     ) -> Found:
         """The facts about a model with this interface.
 
         Args:
             task: the class of the model's task.
             sizes: sizes by name with which the model runs, those of the batch and of fixed dimensions included.
-            given: sizes by name that the user gave.
+            user_sizes: sizes by name that the user gave.
             more: the other fields of `Found`.
         """
         shapes = [spec.shape[1:] if self.batched else spec.shape for spec in self.inputs]
         known = stated(dim for shape in shapes for dim in shape if isinstance(dim, str))
         dynamic_sizes = {dim: size for dim, size in sizes.items() if dim in known.sizes or dim in known.dims}
-        user_sizes = {dim: size for dim, size in given.items() if dim in dynamic_sizes}
+        user_sizes = {dim: size for dim, size in user_sizes.items() if dim in dynamic_sizes}
         chosen = Chosen(
             stated=known,
             given=user_sizes,
@@ -98,7 +98,7 @@ class Found(Interface):
 
     @property
     def guessed(self) -> dict[str, int]:
-        """Those of the sizes that nobody gave, and that do not follow from what was given."""
+        """Those of the sizes that nobody gave, and that do not follow from what was user_sizes."""
         return self.chosen.guessed
 
     def telling(self, nodes: Iterable[Unsettled] = ()) -> Found:
@@ -106,7 +106,7 @@ class Found(Interface):
 
         Where no node is to blame, notes about outputs that differ between two runs are kept for the rows.
         """
-        lines = training.told(nodes)
+        lines = training.sentences(nodes)
         row_notes = lines or tuple(note for note in self.notes if training.DIFFERS in note)
         if not row_notes:
             return self

@@ -73,7 +73,7 @@ def choose(
     notes = doubts(run, inputs, tried, options, domains)
     if domains:
         attributes = {**attributes, "domains": dict(domains)}
-    return interface.found(task, sizes=sizes, given=user_sizes, attributes=attributes, notes=notes, run=run)
+    return interface.facts(task, sizes=sizes, user_sizes=user_sizes, attributes=attributes, notes=notes, run=run)
 
 
 def doubts(

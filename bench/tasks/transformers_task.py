@@ -108,7 +108,7 @@ class Network:
     notes: tuple[str, ...]
 
 
-def made(
+def facts_of(
     task: type[PretrainedTask],
     network: Network,
     source: Path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench.graphs.weights.beside_source import differences, told
+from bench.graphs.weights.beside_source import differences, explanation
 
 RNG = np.random.default_rng(5)
 A, B, BIAS = (RNG.normal(0, 1, shape).astype(np.float32) for shape in ((6, 4), (4, 4), (6,)))
@@ -47,11 +47,11 @@ def test_differences(
 
 def test_a_sentence_names_what_differs() -> None:
     source = {"w": A, "never.weight": B, "never.bias": BIAS, "b": ZEROS}
-    assert told(source, {"w": A, "scale": np.ones(1, np.float32)}, framework="PyTorch") == (
+    assert explanation(source, {"w": A, "scale": np.ones(1, np.float32)}, framework="PyTorch") == (
         "PyTorch counts 50 parameters, and the file has 25: 22 are not in the file (never.weight, never.bias); "
         "4 are not in the file, for they are all 0 (b); 1 are in the file and no parameters in PyTorch (scale)"
     )
 
 
 def test_nothing_is_said_of_as_many() -> None:
-    assert told({"w": A}, {"folded": 3 * A}, framework="PyTorch") is None
+    assert explanation({"w": A}, {"folded": 3 * A}, framework="PyTorch") is None

@@ -109,7 +109,7 @@ def test_only_the_one_size_that_fits_is_derived(
 
 
 def test_a_guess_is_told_as_one() -> None:
-    assert chosen(CACHED, **{"past + new": 20}).told() == [
+    assert chosen(CACHED, **{"past + new": 20}).lines() == [
         "sizes: past + new=20 (given), past=16, new=4 (guessed); say others with --dim past=SIZE"
     ]
 
@@ -198,17 +198,17 @@ def test_samples_are_as_they_are_whatever_the_file_states() -> None:
 
 
 def test_sizes_are_told_by_who_chose_them() -> None:
-    assert chosen(CACHED).told() == [
+    assert chosen(CACHED).lines() == [
         "sizes: past=16, new=16 (guessed), past + new=32 (from these); say others with --dim past=SIZE"
     ]
-    assert chosen(CACHED, past=0).told() == [
+    assert chosen(CACHED, past=0).lines() == [
         "sizes: past=0 (given), new=16 (guessed), past + new=16 (from these); say others with --dim new=SIZE"
     ]
-    assert chosen(CACHED, past=0, new=1).told() == [
+    assert chosen(CACHED, past=0, new=1).lines() == [
         "sizes: past=0, new=1 (given), past + new=1 (from these); say others with --dim past=SIZE"
     ]
-    assert chosen(("n", "k"), n=1, k=2).told() == [], "a person gave them all"
-    assert chosen(CACHED, past=0).told(without=["new"]) == [], "new has several sizes, and so has what follows"
+    assert chosen(("n", "k"), n=1, k=2).lines() == [], "a person gave them all"
+    assert chosen(CACHED, past=0).lines(without=["new"]) == [], "new has several sizes, and so has what follows"
 
 
 def test_a_dimension_that_a_given_sum_decides_is_not_guessed() -> None:

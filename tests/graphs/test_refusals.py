@@ -14,7 +14,7 @@ from bench.api.errors import InputError
 from bench.graphs import requests
 from bench.graphs.file.digest import inferred
 from bench.graphs.file.normalized import settle
-from bench.graphs.file.refusals import told
+from bench.graphs.file.refusals import as_input_errors
 from bench.graphs.file.stale import drop_stale
 from bench.graphs.file.wiring import constant_of
 
@@ -48,12 +48,12 @@ def test_a_call_with_more_inputs_than_its_function_is_refused() -> None:
     ],
 )
 def test_what_onnx_raises_is_one_printable_line(error: type[Exception]) -> None:
-    with pytest.raises(InputError, match=r"^onnx cannot work: two lines \\x1b$"), told("work"):
+    with pytest.raises(InputError, match=r"^onnx cannot work: two lines \\x1b$"), as_input_errors("work"):
         raise error("two\n  lines \x1b")
 
 
 def test_a_refusal_of_ours_passes_unchanged() -> None:
-    with pytest.raises(InputError, match=r"^ours$"), told("work"):
+    with pytest.raises(InputError, match=r"^ours$"), as_input_errors("work"):
         raise InputError("ours")
 
 
@@ -202,5 +202,8 @@ def test_operators_that_crash_onnx_are_left_out_of_functions(
 
 
 def test_a_long_message_of_onnx_keeps_its_end() -> None:
-    with pytest.raises(InputError, match=r"^onnx cannot work: x{100,} \.\.\. x{100,} in node 'a'$"), told("work"):
+    with (
+        pytest.raises(InputError, match=r"^onnx cannot work: x{100,} \.\.\. x{100,} in node 'a'$"),
+        as_input_errors("work"),
+    ):
         raise RuntimeError("x" * 500 + " in node 'a'")

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.weights import parameter_counts
-from bench.graphs.weights.repeats import LONGEST_NAME, Weight, told
+from bench.graphs.weights.repeats import LONGEST_NAME, Weight, sentence
 
 TABLE = np.random.default_rng(0).standard_normal((64, 32)).astype(np.float32)
 OTHER = np.random.default_rng(1).standard_normal((64, 32)).astype(np.float32)
@@ -27,7 +27,7 @@ def found(**arrays: np.ndarray) -> str | None:
         )
         for name, array in arrays.items()
     ]
-    return told(weights)
+    return sentence(weights)
 
 
 @pytest.mark.parametrize(

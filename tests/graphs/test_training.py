@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.graphs.costs.profile import profile
-from bench.graphs.file.training import DRAWS, DROPS, NORMALIZES, Unsettled, of_onnx, told
+from bench.graphs.file.training import DRAWS, DROPS, NORMALIZES, Unsettled, of_onnx, sentences
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
 NORM = ["x", "s", "b", "mean", "var"]
@@ -107,12 +107,12 @@ def test_nodes_in_functions_whose_mode_the_call_tells(mode: bool) -> None:
 
 def test_one_sentence_for_each_effect() -> None:
     nodes = [SEEN, Unsettled(kind="BatchNormalization", name="other", effect=NORMALIZES), DROP, SEEN]
-    assert told(nodes) == (
+    assert sentences(nodes) == (
         "BatchNormalization 'norm' (as 1 more) is in training mode: its outputs depend on the other samples of a "
         "batch; export after model.eval()",
         "Dropout 'drop' is in training mode: it drops values at random, others at each run; export after model.eval()",
     )
-    assert told([]) == ()
+    assert sentences([]) == ()
 
 
 def test_a_profile_tells_it(tmp_path: Any) -> None:

@@ -67,7 +67,7 @@ class Ran:
     def __init__(self, place: Place, sweep: Sweep, store: Store) -> None:
         self.prepared = place.prepared
         self.replaced = {cell.path: other.path for cell, other in sweep.exports.replaced.items()}
-        self.told = replacements.told(sweep.exports.replaced)
+        self.told = replacements.lines(sweep.exports.replaced)
         records = list(store.read_all().values())
         self.failed = {record.cell.path: record.failure.reason for record in records if record.failure is not None}
         self.timed = {record.cell.path for record in records if record.launches}

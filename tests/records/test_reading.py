@@ -255,11 +255,11 @@ def test_published_lines_all_fit() -> None:
 
 def test_the_note_is_one_line_and_has_an_end() -> None:
     damages = [Damage(path=Path("a\nb.jsonl"), number=n, reason="x" * 900) for n in range(1, 40)]
-    note = reading.told(damages)
+    note = reading.note_of(damages)
     assert note is not None
     assert note.startswith("39 parts of the stored results cannot be read")
     assert r"a\nb.jsonl, line 5: xxx" in note
     assert note.endswith("...; and 34 more")
     assert note.isprintable()
     assert len(note) < 5 * 400
-    assert reading.told([]) is None
+    assert reading.note_of([]) is None

@@ -61,7 +61,7 @@ class FakePlace:
         self._bench, self._losses, self._sizes, self._ends, self._graphs = bench, losses, sizes, ends, graphs
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def lease(self) -> Iterator[None]:
         yield
 
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:

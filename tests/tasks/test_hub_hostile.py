@@ -196,7 +196,7 @@ def test_the_list_in_the_cache_is_as_the_hub_told_it(hub: StandIn, fetched: Fetc
     sha = hub.add("org/net", {"model.onnx": MODEL, "a.txt": b"a", "../x": b"x"})
     fetched(NAME)
     place = places.of_commit("org/net", sha) / places.LISTING
-    found = listing.kept(place)
+    found = listing.cached(place)
     assert found is not None
     assert found == listing.listed(remote.Hub(hub.url, None), Reference(repository="org/net", revision=sha))
     assert found.left_out == ("../x",)

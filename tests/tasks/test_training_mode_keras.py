@@ -82,7 +82,7 @@ def assembled(inner: Any, folder: Path) -> Any:
     ],
 )
 def test_keras_models_are_told_by_what_they_do(kind: str, how: str, expected: str | None, tmp_path: Path) -> None:
-    from bench.graphs.file.training import told
+    from bench.graphs.file.training import sentences
 
     model = assembled(layer(kind), tmp_path) if how == "assembled" else subclass(layer(kind), how)
     call = tf_models.keras_call(model)
@@ -94,7 +94,7 @@ def test_keras_models_are_told_by_what_they_do(kind: str, how: str, expected: st
     both, again, singly = run(X), run(X), np.concatenate([run(X[row : row + 1]) for row in range(len(X))])
     is_settled = np.allclose(both, again, atol=1e-5) and (how == "fixed seed" or np.allclose(both, singly, atol=1e-5))
     assert is_settled == (expected is None)
-    lines = told(tf_training.of_keras(model, INPUTS))
+    lines = sentences(tf_training.of_keras(model, INPUTS))
     assert len(lines) == (expected is not None), lines
     assert expected is None or lines[0].startswith(expected)
     assert not any("model.eval()" in line for line in lines), "Keras has no such method"

@@ -75,7 +75,7 @@ def compare(
     from bench.features.compare.changes import stored
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
-    from bench.records.reading import told
+    from bench.records.reading import note_of
 
     description = options.own_model(dataset, dim, shape, trust, metric, judged, is_named=model is not None)
     share = units.share(margin)
@@ -92,7 +92,7 @@ def compare(
     else:
         before, after, *globs = names or []
         compared = stored(before, after, globs, results=results, margin=share, force=force)
-    options.say_notes(filter(None, [told(compared.damages)]))
+    options.say_notes(filter(None, [note_of(compared.damages)]))
     options.write(report.render(compared, format=format), None)
     if strict and (compared.has_worse or (of_versions and compared.has_failed)):
         raise typer.Exit(WORSE)

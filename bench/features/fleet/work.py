@@ -104,7 +104,7 @@ def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[tuple[str, st
 def portable(cells: Sequence[Cell], limits: Limits) -> list[Path]:
     """The portable files of cells that were prepared here."""
     paths: dict[Path, None] = {}
-    with _fit(), lease.held(wait_s=WAIT_S):
+    with _fit(), lease.hold(wait_s=WAIT_S):
         for cell in cells:
             with contextlib.suppress(ArtifactError):  # it was lost since
                 paths |= dict.fromkeys(prepare.portable_of(cell, limits))
@@ -130,7 +130,7 @@ def verified(
 
 def content(path: Path) -> Content:
     """A file of this machine's cache, to be kept in Ray's object store."""
-    with lease.held(wait_s=WAIT_S):
+    with lease.hold(wait_s=WAIT_S):
         return cache.entry_text(path), np.fromfile(path, np.uint8)
 
 
@@ -156,7 +156,7 @@ def block(
         BenchError: the machine is in use or cannot go on, or one of the cells is another cell here.
     """
     began_s = time.monotonic()
-    with _fit() as still_lives, lease.held(wait_s=WAIT_S):
+    with _fit() as still_lives, lease.hold(wait_s=WAIT_S):
         start_s = time.time()
         subjects, failures = [], []
         for value in others:
@@ -291,7 +291,7 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
     def run() -> None:
         try:
-            with _fit() as still_lives, lease.held(wait_s=WAIT_S):
+            with _fit() as still_lives, lease.hold(wait_s=WAIT_S):
 
                 def send(each: Any) -> None:
                     still_lives()

@@ -144,7 +144,7 @@ def profile(
         weights = list({id(value): value for value in values if value.is_weight}.values())
         counted = [value for value in weights if id(value) in params]
         first = sharing.first_of_equals(counted)
-        notes += [*_notes(steps, nodes, runs, counted), *training.told(training.of_onnx(stored.model))]
+        notes += [*_notes(steps, nodes, runs, counted), *training.sentences(training.of_onnx(stored.model))]
         return Profile(
             name=path.name,
             inputs=bound,

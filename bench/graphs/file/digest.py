@@ -298,7 +298,7 @@ def inferred(model: onnx.ModelProto) -> onnx.GraphProto:
         graph.ClearField("value_info")
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    with refusals.told("infer the shapes of the model"):
+    with refusals.as_input_errors("infer the shapes of the model"):
         return onnx.shape_inference.infer_shapes(_without_crashing(model), data_prop=True).graph
 
 

@@ -42,7 +42,7 @@ def inline_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if not model.functions:
         return model
-    with refusals.told("write out the functions of the model where they are called"):
+    with refusals.as_input_errors("write out the functions of the model where they are called"):
         return onnx.inliner.inline_local_functions(model)
 
 

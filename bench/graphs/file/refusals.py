@@ -12,7 +12,7 @@ from bench.graphs.deferred import onnx
 
 
 @contextlib.contextmanager
-def told(doing: str) -> Iterator[None]:
+def as_input_errors(doing: str) -> Iterator[None]:
     """Raise an InputError instead of whatever onnx raises about a model; an InputError passes unchanged.
 
     Onnx's functions check a model while they work on it. What they refuse ends in an error of their own, in a failed

@@ -65,7 +65,7 @@ class Unsettled:
         return f"{self.kind} {self.name!r}" if self.name else self.kind
 
 
-def told(nodes: Iterable[Unsettled]) -> tuple[str, ...]:
+def sentences(nodes: Iterable[Unsettled]) -> tuple[str, ...]:
     """A sentence about each effect, which names the first node that has it and counts the others."""
     distinct_nodes = list(dict.fromkeys(nodes))
     lines = []

@@ -231,12 +231,12 @@ def _of_window(node: Node) -> Found:
 
 def _of_squeeze(node: Node) -> Found:
     shape = node.shape()
-    for axis in node.told("axes", 1, since=13) or ():
+    for axis in node.static_integers("axes", 1, since=13) or ():
         yield "drops an axis of size 1", [shape[axis]], _is_one
 
 
 def _of_reshape(node: Node) -> Found:
-    data, sizes = node.shape(), list(node.told("shape", 1, since=5))
+    data, sizes = node.shape(), list(node.static_integers("shape", 1, since=5))
     if not node.integer("allowzero"):
         sizes = [data[axis] if size == 0 else size for axis, size in enumerate(sizes)]
     if -1 in sizes:
@@ -279,7 +279,7 @@ def _of_channels(node: Node) -> Found:
 def _of_split(node: Node) -> Found:
     shape = node.shape()
     axis = node.axis(len(shape), 0)
-    parts = node.told("split", 1, since=13)
+    parts = node.static_integers("split", 1, since=13)
     if parts:
         yield "cuts an axis into parts of stated sizes", [shape[axis], sum(parts)], equal
 

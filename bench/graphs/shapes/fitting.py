@@ -52,7 +52,7 @@ class Fitted:
     def notes(self, *, without: Collection[str] = ()) -> list[str]:
         """Lines about the sizes that nobody gave, but for the dimensions in `without`."""
         reasons = {dim: why for dim, why in self.reasons.items() if dim not in without}
-        return [*tell_fitted(self.chosen.sizes, self.likely, reasons), *self.chosen.told(without=without)]
+        return [*tell_fitted(self.chosen.sizes, self.likely, reasons), *self.chosen.lines(without=without)]
 
 
 def infer(stored: Stored, inputs: Mapping[str, tuple[int, ...]], chosen: Chosen) -> Fitted:

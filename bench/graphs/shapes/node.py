@@ -221,7 +221,7 @@ class Node:
         attribute = self.attributes.get(name)
         return [] if attribute is None else attribute.ints[:] or attribute.floats[:]
 
-    def told(self, name: str, index: int, *, since: int) -> Any:
+    def static_integers(self, name: str, index: int, *, since: int) -> Any:
         """Integers that are an attribute before version `since` of the operator set, and an input since; None if unset.
 
         Raises `UnknownError` if the elements of the input are not known.

@@ -64,7 +64,7 @@ class Chosen:
         open_dims = [dim for dim in dict.fromkeys(about) if dim not in self.given]
         return [dim for dim in open_dims if _is_only_size(dim, required, ranges, self.sizes)]
 
-    def told(self, *, without: Collection[str] = ()) -> list[str]:
+    def lines(self, *, without: Collection[str] = ()) -> list[str]:
         """The line about these sizes, but for those that depend on the dimensions in `without`."""
         depends = {text for text in self.stated.following if set(self.stated.of(text)).intersection(without)}
         groups = [

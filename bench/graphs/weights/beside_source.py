@@ -14,7 +14,7 @@ MOST_NAMED = 4
 FEW = 8
 
 
-def told(source: Mapping[str, np.ndarray], file: Mapping[str, np.ndarray], *, framework: str) -> str | None:
+def explanation(source: Mapping[str, np.ndarray], file: Mapping[str, np.ndarray], *, framework: str) -> str | None:
     """A sentence that explains why a file has more or fewer parameters than its source; None where it has as many.
 
     A tensor of the source is in the file if one there has its name and size, its numbers in any order and type, or if

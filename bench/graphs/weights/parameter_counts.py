@@ -28,7 +28,7 @@ class Counted:
 
     Attributes:
         num_params: how many there are; each stored array counts once.
-        repeated: which arrays are stored more than once, see `repeats.told`.
+        repeated: which arrays are stored more than once, see `repeats.sentence`.
     """
 
     num_params: int
@@ -69,7 +69,7 @@ def count(nodes: Sequence[Node], arrays: dict[int, tuple[str, Callable[[], np.nd
     ]
     repeated = None
     with contextlib.suppress(InputError):  # their data lie in a file that is not here, and they count all the same
-        repeated = repeats.told(weights)
+        repeated = repeats.sentence(weights)
     return Counted(num_params=sum(counts.values()), repeated=repeated)
 
 

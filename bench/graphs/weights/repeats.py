@@ -47,7 +47,7 @@ class Weight:
         return array.astype((np.int8 if name.startswith("int") else np.uint8) if is_integer else np.float32)
 
 
-def told(weights: Iterable[Weight]) -> str | None:
+def sentence(weights: Iterable[Weight]) -> str | None:
     """A sentence without its end that says which arrays a file stores more than once; None where there are none."""
     alike: dict[int, list[Weight]] = collections.defaultdict(list)
     for weight in weights:

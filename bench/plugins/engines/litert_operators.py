@@ -46,12 +46,12 @@ def refuse_resources(path: Path, what: str) -> None:
     names = [name for name, types in operators(path).items() if types & RESOURCES]
     if names:
         raise RefusedError(
-            f"its {told(names)} {'keeps' if len(names) == 1 else 'keep'} variables or tables between requests, which "
+            f"its {listed(names)} {'keeps' if len(names) == 1 else 'keep'} variables or tables between requests, which "
             f"{what} does not have; {INSTEAD}"
         )
 
 
-def told(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     """Names of operators in a message."""
     first, last = ", ".join(names[:-1]), names[-1]
     return f"operators {first} and {last}" if first else f"operator {last}"

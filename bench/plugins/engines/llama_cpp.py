@@ -90,7 +90,7 @@ class LlamaGenerator(CountedSession, Generator):
             for tensor in gguf.GGUFReader(self._path).tensors
             if not tensor.name.startswith("rope_")
         ]
-        return Counted(num_params=sum(each.num_params for each in weights), repeated=repeats.told(weights))
+        return Counted(num_params=sum(each.num_params for each in weights), repeated=repeats.sentence(weights))
 
     def generate(self, prompt: np.ndarray, num_new: int, emit: Emit) -> Told:
         ids, last = self._ids, {}

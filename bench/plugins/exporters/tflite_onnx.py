@@ -66,7 +66,7 @@ def _refuse_operators(names: Sequence[str]) -> None:
         RefusedError: there are some; the message names them.
     """
     if names:
-        description = litert_operators.told([name.removeprefix(PREFIX) for name in dict.fromkeys(names)])
+        description = litert_operators.listed([name.removeprefix(PREFIX) for name in dict.fromkeys(names)])
         raise RefusedError(f"tf2onnx has no ONNX for its {description}; {INSTEAD}")
 
 
@@ -84,7 +84,7 @@ def _refuse_unknown(file: Path, error: Exception) -> None:
     known = {name for name, number in vars(TensorType).items() if number in TFLITE_TO_ONNX_DTYPE}
     other = {name: types - known for name, types in types_by_operator.items() if types - known}
     if other:
-        types, description = ", ".join(sorted(set.union(*other.values()))), litert_operators.told([*other])
+        types, description = ", ".join(sorted(set.union(*other.values()))), litert_operators.listed([*other])
         raise RefusedError(
             f"tf2onnx reads no tensors of the type {types}, as its {description} has; {INSTEAD}"
         ) from error

@@ -45,4 +45,4 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.predict(feeds[INPUT]), output)}
 
-    return booster_files.found(LightGbmTask, run, options, num_features=booster.num_feature(), ranges=ranges)
+    return booster_files.facts_of(LightGbmTask, run, options, num_features=booster.num_feature(), ranges=ranges)

@@ -160,8 +160,8 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
         seen = "it opened and ran" if has_run else "it opened"
         notes.append(f"{_optimizations_on(failed)}; with them off, {seen}: it is measured like that, too")
     run = None if isinstance(session, str) else functools.partial(_outputs, session, outputs, options)
-    facts = interface.found(
-        OnnxTask, notes=tuple(notes), sizes=chosen, given=user_sizes, attributes=attributes, run=run
+    facts = interface.facts(
+        OnnxTask, notes=tuple(notes), sizes=chosen, user_sizes=user_sizes, attributes=attributes, run=run
     )
     return facts.telling(training.of_onnx(stored.model))
 

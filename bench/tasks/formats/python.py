@@ -116,7 +116,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     if task is TorchFileTask:
         attributes["nested"] = run.nested
     files = tuple(imported_from(path.resolve().parent))
-    facts = interface.found(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
+    facts = interface.facts(task, attributes=attributes, example=example, files=files, notes=notes, run=run)
     return facts.telling(tf_training.of_keras(model, facts.inputs) if task is KerasFileTask else ())
 
 

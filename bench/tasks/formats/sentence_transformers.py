@@ -92,7 +92,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
         runs_code=folder_model.runs_code,
         notes=(*folder_model.notes, *notes),
     )
-    return transformers_task.made(SentenceTask, network, places[0], folder, options, {"layers": layers})
+    return transformers_task.facts_of(SentenceTask, network, places[0], folder, options, {"layers": layers})
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:

@@ -64,8 +64,8 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
         for name, dtype, dims in _fields(outputs)
     )
     interface = Interface(inputs=specs, outputs=stated, batched=is_batched([spec.shape for spec in (*specs, *stated)]))
-    return interface.found(
-        TfLiteTask, sizes=sizes.chosen(specs, user_sizes, options).values, given=user_sizes, notes=(note,)
+    return interface.facts(
+        TfLiteTask, sizes=sizes.chosen(specs, user_sizes, options).values, user_sizes=user_sizes, notes=(note,)
     )
 
 

@@ -101,7 +101,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     shapes = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in example.items())
     with refused(f"it does not run on {shapes}"):
         interface = probe.from_example(run, example)
-    facts = interface.found(TorchScriptTask, attributes={"nested": run.nested}, run=run)
+    facts = interface.facts(TorchScriptTask, attributes={"nested": run.nested}, run=run)
     return facts.telling(torch_training.of_script(model))
 
 

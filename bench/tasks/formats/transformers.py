@@ -59,7 +59,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
         runs_code=folder_model.runs_code,
         notes=(*folder_model.notes, *notes),
     )
-    model_facts = transformers_task.made(TransformersTask, network, path, folder, options, attributes)
+    model_facts = transformers_task.facts_of(TransformersTask, network, path, folder, options, attributes)
     # A request to generate tells its own sizes.
     return (
         dataclasses.replace(model_facts, chosen=dataclasses.replace(model_facts.chosen, sizes={}))

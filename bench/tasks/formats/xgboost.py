@@ -45,4 +45,4 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     def run(feeds: Arrays) -> Arrays:
         return {output: boosters.as_output(booster.inplace_predict(feeds[INPUT]), output)}
 
-    return booster_files.found(XGBoostTask, run, options, num_features=booster.num_features(), ranges=ranges)
+    return booster_files.facts_of(XGBoostTask, run, options, num_features=booster.num_features(), ranges=ranges)

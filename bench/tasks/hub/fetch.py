@@ -84,7 +84,7 @@ def _listed(hub: Hub | None, asked_for: Reference) -> tuple[Reference, Listing]:
         raise _not_here(asked_for)
     reference = asked_for.at(commit)
     place = places.of_commit(reference.repository, commit) / places.LISTING
-    if (contents := listing.kept(place)) is None:
+    if (contents := listing.cached(place)) is None:
         if hub is None:
             raise _not_here(asked_for)
         contents = listing.listed(hub, reference)

@@ -148,7 +148,7 @@ def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
     return entries, left_out
 
 
-def kept(path: Path) -> Listing | None:
+def cached(path: Path) -> Listing | None:
     """The list in a file of the cache; None where there is none that can be read."""
     try:
         stored = json.loads(files.read_text(path))

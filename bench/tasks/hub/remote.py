@@ -88,7 +88,7 @@ class Answer:
             BrokenOffError: it has broken off.
         """
         before = self._watch.num_bytes
-        with self._watch.told():
+        with self._watch.as_broken_off():
             while chunk := self._response.read1(CHUNK_BYTES):
                 self._watch.num_bytes += len(chunk)
                 yield chunk
@@ -162,7 +162,7 @@ class Hub:
         if begin:
             headers["Range"] = f"bytes={begin}-"
         with _Watch() as watch, contextlib.ExitStack() as stack:
-            with watch.told():
+            with watch.as_broken_off():
                 response = stack.enter_context(self._answer(f"{self._endpoint}/{place}", headers, watch))
             if response.status not in (200, 206):
                 raise StatusError(response.status, (response.headers.get("X-Error-Code") or "")[:100])
@@ -245,7 +245,7 @@ class _Watch(contextlib.AbstractContextManager["_Watch"]):
             self._end()
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[None]:
+    def as_broken_off(self) -> Iterator[None]:
         """Turn what a connection raises into a `BrokenOffError`; an answer that was ended here has not come to its end.
 
         Raises:

@@ -68,7 +68,7 @@ def check(content: bytes) -> None:
     entries, _ = listing.entries_of(told)
     with workplace.folder() as path:
         listing.keep(listing.Listing(files={entry.path: entry for entry in entries}), path / "files.json")
-        kept = listing.kept(path / "files.json")
+        kept = listing.cached(path / "files.json")
         if kept is None or list(kept.files.values()) != list({entry.path: entry for entry in entries}.values()):
             raise BrokenRule(CODE, "the list in the cache is another one")
         each(*(lambda trust=trust: _check_choice(kept, reference, path, trust) for trust in (False, True)))

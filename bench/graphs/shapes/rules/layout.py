@@ -41,7 +41,7 @@ def size(node: Node) -> Value:
 def reshape(node: Node) -> Value:
     """A 0 stands for the input's size of that axis, unless `allowzero` is set; a -1 for the size that is left."""
     first = node.input()
-    target = node.told("shape", 1, since=5)
+    target = node.static_integers("shape", 1, since=5)
     data = first.shape
     sizes: list[Size] = list(target)
     if not node.integer("allowzero"):
@@ -96,7 +96,7 @@ def flatten(node: Node) -> Value:
 @rule("Squeeze")
 def squeeze(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
-    axes = node.told("axes", 1, since=13)
+    axes = node.static_integers("axes", 1, since=13)
     if axes is None:
         if not _plain(sizes):
             raise UnknownError
@@ -113,7 +113,7 @@ def squeeze(node: Node) -> Value:
 @rule("ExpandDims", domains=(MICROSOFT,))
 def unsqueeze(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
-    axes = node.items(1) if node.domain else node.told("axes", 1, since=13) or ()
+    axes = node.items(1) if node.domain else node.static_integers("axes", 1, since=13) or ()
     for axis in sorted(node.checked_axis(axis, len(sizes) + len(axes)) for axis in axes):
         sizes.insert(axis, 1)
     return _moved(first, sizes, np.reshape, sizes)
@@ -155,7 +155,7 @@ def concat(node: Node) -> Value:
 def slice_(node: Node) -> Value:
     first, sizes = node.input(), list(node.shape())
     starts, ends, axes, steps = (
-        node.told(name, index, since=10) for index, name in enumerate(("starts", "ends", "axes", "steps"), 1)
+        node.static_integers(name, index, since=10) for index, name in enumerate(("starts", "ends", "axes", "steps"), 1)
     )
     axes = axes or list(range(len(starts)))
     steps = steps or [1] * len(starts)
@@ -196,7 +196,7 @@ def _clamped_down(position: Size, size: Size) -> Size:
 def split(node: Node) -> list[Value | None]:
     first, sizes = node.input(), node.shape()
     along, count = node.axis(len(sizes), 0), len(node.makes)
-    parts = node.told("split", 1, since=13)
+    parts = node.static_integers("split", 1, since=13)
     if parts is None:
         part = dims.ceil_div(sizes[along], node.integer("num_outputs", count))
         parts = [part] * (count - 1) + [sizes[along] - part * (count - 1)]

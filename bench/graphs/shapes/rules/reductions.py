@@ -23,7 +23,7 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "Reduce
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
     since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
-    stated_axes = node.integers("axes") if node.domain else node.told("axes", 1, since=since)
+    stated_axes = node.integers("axes") if node.domain else node.static_integers("axes", 1, since=since)
     if not stated_axes and node.integer("noop_with_empty_axes"):
         return Value(first.dtype, sizes, first.elements)
     axes = {node.checked_axis(axis, len(sizes)) for axis in stated_axes or range(len(sizes))}
