@@ -33,10 +33,10 @@ def load_results(path: str | Path, *, baseline: str | None = None) -> pd.DataFra
     from bench.records.reading import note_of
     from bench.report import frame
 
-    found = folder.read(Path(path), baseline=baseline)
-    if (note := note_of(found.damages)) is not None:
+    results = folder.read(Path(path), baseline=baseline)
+    if (note := note_of(results.damages)) is not None:
         warnings.warn(note, stacklevel=2)
-    return frame.frame(found.rows)
+    return frame.frame(results.rows)
 
 
 def load_deployment(folder: str | Path) -> Callable[[Arrays], Arrays]:

@@ -67,7 +67,7 @@ class FakePlace:
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         return [None] * len(cells)
 
-    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+    def prepare(self, cells: Sequence[Cell], limits: Limits, report: Callable[[Begun], None]) -> None:
         self.note("prepare", cells)
         for each in cells:
             key = each.variant.encode().hex().ljust(24, "0")
@@ -80,7 +80,7 @@ class FakePlace:
             )
             outcome = Prepared(cell=each, artifact=artifact, key=key)
             header = Header(schema=SCHEMA, key=key, cell=each.path, subject=("weights", None), artifact=artifact.facts)
-            told(Begun(cell=each, header=header, outcome=outcome))
+            report(Begun(cell=each, header=header, outcome=outcome))
 
     def verify(
         self,

@@ -240,18 +240,18 @@ def _answer(
     return dataclasses.replace(
         answer,
         steps=tuple(steps),
-        first_bad=after[state.found],
-        last_good=[good, *after][state.found],
+        first_bad=after[state.first_bad],
+        last_good=[good, *after][state.first_bad],
         chance_of_error=state.chance_of_error,
         is_cut=is_cut,
     )
 
 
 def _line(package: str, step: Step) -> str:
-    return f"{package} {step.version}: {told(step)}"
+    return f"{package} {step.version}: {description(step)}"
 
 
-def told(step: Step) -> str:
+def description(step: Step) -> str:
     """What a step showed, in words."""
     if step.failure is not None:
         return f"left out: {step.failure}"

@@ -45,7 +45,7 @@ class State:
     measured: tuple[tuple[int, Effect], ...] = ()
 
     @property
-    def found(self) -> int:
+    def first_bad(self) -> int:
         """Index of the version that is most likely the first bad one."""
         return int(np.argmax(self.chances))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from bench.features.bisect.bisecting import Bisected, told
+from bench.features.bisect.bisecting import Bisected, description
 from bench.report import writing
 
 
@@ -15,7 +15,7 @@ def render(answer: Bisected, *, format: str) -> str:
     good, bad = answer.versions[0], answer.versions[-1]
     steps = f"{len(answer.steps)} step{'s' * (len(answer.steps) != 1)}"
     if answer.first_bad is None:
-        return f"{_not_worse(answer)}: {told(answer.steps[0])}\n"
+        return f"{_not_worse(answer)}: {description(answer.steps[0])}\n"
     left_out = [step.version for step in answer.steps if step.failure is not None]
     also = f"; left out, because they cannot be measured: {', '.join(left_out)}" if left_out else ""
     where = {version: index for index, version in enumerate(answer.versions)}
@@ -30,7 +30,7 @@ def render(answer: Bisected, *, format: str) -> str:
     return (
         f"{answer.package} {answer.first_bad} is the {first} of {len(answer.versions)} releases, "
         f"after {answer.last_good}: "
-        f"{told(answer.steps[0])} in {bad}. Chance that this is wrong: {writing.share(answer.chance_of_error)}, "
+        f"{description(answer.steps[0])} in {bad}. Chance that this is wrong: {writing.share(answer.chance_of_error)}, "
         f"after {steps}{also}\n"
     )
 

@@ -122,7 +122,7 @@ class FleetPlace:
             return True
         return isinstance(error, _lost())
 
-    def held(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[None]:
         """See `Place`; each step holds a lease of its own."""
         return contextlib.nullcontext()
 
@@ -136,7 +136,7 @@ class FleetPlace:
 
         return self._on_any(ask)
 
-    def prepare(self, cells: Sequence[Cell], limits: Limits, told: Callable[[Begun], None]) -> None:
+    def prepare(self, cells: Sequence[Cell], limits: Limits, report: Callable[[Begun], None]) -> None:
         """See `Place`; after the death of the machine, another one prepares what is missing.
 
         The first of several kinds of machine sends the portable files to the others, which wait for them.
@@ -154,7 +154,7 @@ class FleetPlace:
                 left.pop(begun.cell, None)
                 if isinstance(begun.outcome, Prepared):
                     ready_cells.append(begun.cell)
-                told(begun)
+                report(begun)
             if is_first:
                 paths: list[Path] = _get(remote(work.portable, machine).remote(ready_cells, limits))
                 send = remote(work.content, machine)
@@ -175,7 +175,7 @@ class FleetPlace:
         known: Mapping[str, Quality],
         limits: Limits,
         until: Until | None,
-        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+        report: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         """See `Place`; the files of the cells are kept in Ray's object store where several machines will need them."""
         left = {value.key: value for value in cells}
@@ -188,7 +188,7 @@ class FleetPlace:
                 if isinstance(outcome, Verified):
                     files = (outcome.inputs, *(value.artifact.path for value in values))
                     paths |= {path.parent.name: path for path in files}
-                told(values, outcome)
+                report(values, outcome)
             if len(self._machines) > 1:
                 send = remote(work.content, machine)
                 self._files |= {key: send.remote(path) for key, path in paths.items() if key not in self._files}

@@ -175,7 +175,7 @@ def run(
 
     keeping = Keeping(stored.folder, request, objective, designs)
 
-    def made(design: Design, baseline: Cell) -> search.Search:
+    def begin(design: Design, baseline: Cell) -> search.Search:
         known = keeping.earlier(design)
         new_search = search.Search(design, baseline, store, options, observer, objective, said, known)
         keeping.begun.append(new_search)
@@ -186,7 +186,7 @@ def run(
         keeping.keep()
 
     until_s = time.monotonic() + SEARCH_SHARE * left_s()
-    searches = search.run(designs, made, until_s)
+    searches = search.run(designs, begin, until_s)
     is_cut = time.monotonic() >= until_s
     if not searches:
         raise InputError(f"no export of {task} that something can be chosen for runs here; `bench run {task}` says why")

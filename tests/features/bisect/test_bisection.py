@@ -22,7 +22,7 @@ def search(
     while state.chance_of_error > 0.05 and steps < 30:
         state = bisection.after(state, index := state.next(), measured(index), change)
         steps += 1
-    return state.found, steps, state.chance_of_error
+    return state.first_bad, steps, state.chance_of_error
 
 
 @pytest.mark.parametrize("error", [0.005, 0.012])
@@ -55,7 +55,7 @@ def test_the_chance_of_error_counts_that_the_slowdown_itself_is_measured() -> No
             index = state.next()
             value = 0.05 * (index >= first_bad) + float(rng.normal(0, 0.046))
             state = bisection.after(state, index, Effect(value=value, error=0.046, freedom=20.0), change)
-        wrong, told, num = wrong + (state.found != first_bad), told + state.chance_of_error, num + 1
+        wrong, told, num = wrong + (state.first_bad != first_bad), told + state.chance_of_error, num + 1
     assert num == 40
     assert wrong / num <= told / num + 0.08
 
@@ -91,4 +91,4 @@ def test_certain_observations_halve_the_versions() -> None:
         index = state.next()
         state = bisection.after_certain(state, index, is_bad=index >= 5)
         steps += 1
-    assert (state.found, steps) == (5, 3)
+    assert (state.first_bad, steps) == (5, 3)
