@@ -90,14 +90,30 @@ class Options:
 class Sweep:
     """The policy of `bench run`: which cells take which stage, given the results that earlier runs stored.
 
+    Args:
+        store: where each stage's lines are kept.
+        options: how the cells are prepared, verified and measured.
+        observer: told of every step.
+        place: where the cells run; None for this machine.
+        measure: measures verified cells after their first launch, by request; None for launches until no question is
+            open.
+
     Attributes:
         left_out: cells for which there was no time: those that compile for long, or are not expected to be the fastest.
         exports: which exports work, and the cells that were measured in place of those whose export fails.
     """
 
-    def __init__(self, store: Store, options: Options, observer: Observer, place: Place | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: Options,
+        observer: Observer,
+        place: Place | None = None,
+        measure: Callable[[Sequence[Group]], None] | None = None,
+    ) -> None:
         self._store = store
         self._place: Place = Here() if place is None else place
+        self._measure = measure or self._answer_questions
         self._options = options
         self._observer = observer
         self._limits = options.method.limits
@@ -340,7 +356,7 @@ class Sweep:
         for ledger in group.ledgers:
             ledger.may_win = ledger.name in (sure or seen)
 
-    def _measure(self, groups: Sequence[Group]) -> None:
+    def _answer_questions(self, groups: Sequence[Group]) -> None:
         """Time cells until no question is open or the time is up."""
         if self._options.whole_split:  # no wave has given them a first launch
             self._time(groups, self._goal(1.0))

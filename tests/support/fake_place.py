@@ -88,7 +88,7 @@ class FakePlace:
         known: Mapping[str, Quality],
         limits: Limits,
         until: Until | None,
-        told: Callable[[Sequence[Prepared], Verified | Failure], None],
+        report: Callable[[Sequence[Prepared], Verified | Failure], None],
     ) -> None:
         def is_enough(found: Quality) -> bool:
             return found.is_whole if until is None else until.is_met(found)
@@ -100,12 +100,12 @@ class FakePlace:
         for value in cells:
             end = self._ends.get(value.cell.variant) if until != Until() and value in missing else None
             if end == "failed":
-                told([value], Failure(stage="verify", reason="it crashed"))
+                report([value], Failure(stage="verify", reason="it crashed"))
                 continue
             found = self._quality(value.cell.variant, until) if value in missing else known[value.key]
             if end == "broken":
                 found = replace(found, fidelity="broken", reason="it is broken", num_samples=UNSET)
-            told([value], Verified.of(value, quality=found, inputs=Path("inputs")))
+            report([value], Verified.of(value, quality=found, inputs=Path("inputs")))
 
     def _quality(self, variant: str, until: Until | None) -> Quality:
         lost, whole = self._losses.get(variant, 0), until is None

@@ -203,11 +203,11 @@ def _measure(
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
-    from bench.features.load.plan import PlanSweep
-    from bench.features.load.sweep import LoadSweep, notes_on_several
+    from bench.features.load.plan import Plan
+    from bench.features.load.sweep import Services, notes_on_several
     from bench.measure import machine
     from bench.measure.block import Method
-    from bench.pipeline.sweep import Options
+    from bench.pipeline.sweep import Options, Sweep
     from bench.report.terminal import Console
 
     chosen = Cell.from_path(baseline) if baseline else None
@@ -218,7 +218,8 @@ def _measure(
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
-        (PlanSweep if plan else LoadSweep)(store, settings, observer, wanted).run(cells)
+        services = (Plan if plan else Services)(store, limits, observer, wanted)
+        Sweep(store, settings, observer, measure=services.measure).run(cells)
     return store
 
 

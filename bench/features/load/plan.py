@@ -14,7 +14,7 @@ from bench.features.load.paired import Arrivals, Member
 from bench.features.load.scenarios import Demand
 from bench.features.load.service import Setup
 from bench.features.load.serving import Batching
-from bench.features.load.sweep import USUAL_SHARE, LoadSweep, starts
+from bench.features.load.sweep import USUAL_SHARE, Services, starts
 from bench.measure import machine
 from bench.measure.block import Subject
 from bench.measure.ledgers import Group
@@ -26,10 +26,11 @@ KEPT_SHARE = 0.8
 """A way to serve a deployment is compared where its capacity is at least this share of the deployment's best."""
 
 
-class PlanSweep(LoadSweep):
-    """A sweep that compares ways to split the cores of the machine, by the highest rates that keep a latency."""
+class Plan(Services):
+    """What compares ways to split the cores of the machine, by the highest rates that keep a latency."""
 
-    def _measure(self, groups: Sequence[Group]) -> None:
+    def measure(self, groups: Sequence[Group]) -> None:
+        """Compare the ways to serve each deployment, and the deployments of a task with one another."""
         assert self._asked.bound is not None, "a plan has a bound on the latency"
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         subjects: dict[TaskName, list[Subject]] = {}

@@ -21,8 +21,9 @@ from bench.features.load.service import Bounds, Driver, Service, Setup
 from bench.measure.block import Subject
 from bench.measure.comparison import REFERENCE
 from bench.measure.ledgers import Group
+from bench.measure.limits import Limits
 from bench.pipeline import prepare
-from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.pipeline.sweep import Observer
 from bench.plugins import catalog
 from bench.records.store import Record, Store
 
@@ -76,22 +77,23 @@ class Asked:
         return Bound(statistic=lines.bounded(self.latency_ns), most_ns=int(self.latency_ns))
 
 
-class LoadSweep(Sweep):
-    """A sweep whose cells are measured as services under load.
+class Services:
+    """What measures the cells of a sweep as services under load: see `Sweep`.
 
     Args:
         store: where the results are stored.
-        options: how cells are prepared and verified.
+        limits: time and memory of each worker.
         observer: told of every step.
         load: what is asked for.
     """
 
-    def __init__(self, store: Store, options: Options, observer: Observer, load: Asked) -> None:
-        super().__init__(store, options, observer)
+    def __init__(self, store: Store, limits: Limits, observer: Observer, load: Asked) -> None:
+        self._store, self._limits, self._observer = store, limits, observer
         self._asked = load
         self._began_s = time.monotonic()
 
-    def _measure(self, groups: Sequence[Group]) -> None:
+    def measure(self, groups: Sequence[Group]) -> None:
+        """Measure the verified cells of each group beside its baseline."""
         self._observer.stage("measure", sum(len(group.ledgers) for group in groups))
         for group in groups:
             baseline = group.baseline.subject

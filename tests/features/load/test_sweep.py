@@ -13,13 +13,12 @@ from bench.features.load import capacity, loadgen, paired, plan, scenarios, swee
 from bench.features.load import render as report
 from bench.features.load import turns as decisions
 from bench.features.load.lines import P50, P90, P99, launches_of, runs_of
-from bench.features.load.plan import PlanSweep
 from bench.features.load.service import Bounds, Setup
 from bench.features.load.serving import Batching
-from bench.features.load.sweep import LOGS, Asked, LoadSweep
+from bench.features.load.sweep import LOGS, Asked, Services
 from bench.measure.block import Method
 from bench.measure.limits import Limits
-from bench.pipeline.sweep import Options
+from bench.pipeline.sweep import Options, Sweep
 from bench.plugins import catalog
 from bench.records.store import Record, Store
 
@@ -85,13 +84,14 @@ def runtimes(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def loaded(
-    tmp_path: Path, asked: Asked, *cells: str, sweep: type[LoadSweep] = LoadSweep, baseline: str | None = None
+    tmp_path: Path, asked: Asked, *cells: str, services: type[Services] = Services, baseline: str | None = None
 ) -> tuple[dict[str, Record], Watcher, Store]:
     store, watcher = Store(tmp_path / "results", "machine"), Watcher()
     observer: Any = watcher
     chosen = Cell.from_path(baseline) if baseline else None
     settings = Options(method=Method(limits=Limits.of(step_s=60, memory_bytes=2**30)), baseline=chosen)
-    sweep(store, settings, observer, asked).run([Cell.from_path(cell) for cell in cells])
+    measure = services(store, settings.method.limits, observer, asked).measure
+    Sweep(store, settings, observer, measure=measure).run([Cell.from_path(cell) for cell in cells])
     return dict(store.current_records()), watcher, store
 
 
@@ -176,7 +176,7 @@ def test_what_is_overloaded_has_no_figures_and_no_turns(runtimes: Path, tmp_path
 @pytest.mark.thorough
 def test_a_plan_compares_ways_to_serve(runtimes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "BATCHES", (1, 4))
-    records, _, _ = loaded(tmp_path, ASKED, OTHER, sweep=PlanSweep)
+    records, _, _ = loaded(tmp_path, ASKED, OTHER, services=Plan)
     (found,) = decisions.turns(records)
     assert found.is_plan
     best = found.best()
