@@ -37,7 +37,8 @@ from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
 from bench.pipeline.place import Here
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records.store import Store
 
 PAIR = "super_resolution/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"

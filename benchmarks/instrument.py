@@ -18,7 +18,8 @@ from bench.measure.block import Method
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.rounds import Progress
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records import assemble
 from bench.records.rows import Row
 from bench.records.store import Store

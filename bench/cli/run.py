@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from bench.api.cell import Cell
     from bench.cli.keeping import KeepingStore
     from bench.cli.run_output import Output
-    from bench.pipeline.sweep import Options, Sweep
+    from bench.pipeline.sweep import Sweep
+    from bench.pipeline.sweep_options import Options
 
 Elsewhere: TypeAlias = (
     "Callable[[Sequence[Cell], Options, Callable[[str], KeepingStore]], list[tuple[KeepingStore, Sweep]]]"
@@ -88,7 +89,7 @@ def run(
     from bench.measure.block import Method
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
-    from bench.pipeline.sweep import Options
+    from bench.pipeline.sweep_options import Options
 
     limits, total_s = units.limits(timeout, memory), units.seconds_of(total)
     request = run_cells.Request(globs=globs, sweep=sweep, axes=axes_from(dim or ()), budget_s=units.seconds_of(budget))

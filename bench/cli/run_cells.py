@@ -14,14 +14,14 @@ from bench.api.names import TaskName
 from bench.cli import options
 from bench.measure.limits import Limits
 from bench.pipeline import sizing, sweeps
-from bench.pipeline.sweep import Options
+from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.tasks import adopt, names
 
 FIRST_TABLE_S = 15
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
 FIRST_RUN_S = 25
-"""Time for all steps together to end by then: on a slow machine, measuring gets less, see `sweep.Options.ends_s`."""
+"""Time for all steps together to end by then: on a slow machine, measuring gets less, see `Options.ends_s`."""
 FIRST_CELLS = "*/b1t1"
 """The cells of the full sweep that are measured then: so short a time answers one request, not two."""
 

@@ -15,7 +15,8 @@ from bench.decisions.answer import of_run
 from bench.decisions.generation import deployments
 from bench.decisions.sizes import families
 from bench.pipeline import replacements, waves
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records import folder, noise
 from bench.records.folder import Results
 from bench.records.reading import note_of

@@ -8,19 +8,17 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from bench.api.cell import Cell
-from bench.api.loss_units import AllowedLoss
 from bench.api.places import without_places
 from bench.measure import rounds
-from bench.measure.block import Method, Result
+from bench.measure.block import Result
 from bench.measure.comparison import REFERENCE, by_block
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
-from bench.measure.rounds import Progress
 from bench.pipeline import contenders, rounding, sweeps, waves
 from bench.pipeline.expectations import Expected
 from bench.pipeline.flow import Prepared, Verified
@@ -28,6 +26,7 @@ from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun, Here, Place
 from bench.pipeline.quality import BROKEN
 from bench.pipeline.replacements import Exports
+from bench.pipeline.sweep_options import Observer, Options
 from bench.pipeline.time_left import LEAST_SHARE, TimeLeft
 from bench.records import metric_loss
 from bench.records.lines import Failure, Header, Quality, Reset, ThreadLaunch
@@ -38,53 +37,6 @@ PORTION = 32
 """Spare cells that are begun before the sweep looks again whether there is time for more."""
 SECOND_S = 10.0
 """Time beyond the budget, but no more than the least share of it, in which contenders get a second launch."""
-
-
-class Observer(Protocol):
-    """A watcher of a sweep, who is told of its steps."""
-
-    def stage(self, name: str, total: int) -> None:
-        """A stage of `total` cells begins."""
-
-    def cell(self, cell: Cell, outcome: str) -> None:
-        """A cell has left the present stage, with this outcome."""
-
-    def measured(self, cells: Sequence[Cell]) -> None:
-        """Launches of these cells were stored."""
-
-    def progress(self, progress: Progress) -> None:
-        """The progress of measuring, before the first block and after each block."""
-
-    def standing(self, num_cells: int, total: int) -> None:
-        """So many cells of the sweep, of `total`, have been through all stages."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """The settings of a sweep.
-
-    Attributes:
-        method: how blocks are measured.
-        goal: when a cell has been measured enough.
-        force: whether cells that have been measured enough are measured again.
-        max_metric_loss: the most that a cell may lose of the reference's metric and still win.
-        across_threads: compare each cell with itself at one thread, rather than with the task's baseline.
-        ends_s: time by `time.monotonic` at which measuring is to end; where preparing took long, measuring gets less
-            than its budget, but at least `time_left.LEAST_SHARE` of it. None for the whole budget.
-        baseline: the cell to compare with, of the same request; None for the task's baseline.
-        whole_split: whether every cell runs the whole held-out split before any cell is timed. Otherwise the cells go
-            through all stages in waves with a few samples each, and only contenders run as many as decide: see
-            `bench.pipeline.looks` and `bench.pipeline.contenders`.
-    """
-
-    method: Method = Method()
-    goal: Goal = Goal()
-    force: bool = False
-    max_metric_loss: AllowedLoss = AllowedLoss()
-    across_threads: bool = False
-    ends_s: float | None = None
-    baseline: Cell | None = None
-    whole_split: bool = True
 
 
 class Sweep:

@@ -16,7 +16,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.cli import main, run, run_output
 from bench.measure import machine
-from bench.pipeline import sweep, sweeps
+from bench.pipeline import sweep, sweep_options, sweeps
 from bench.tasks import adopt, names
 from support import rows
 from support.features import needs
@@ -55,9 +55,9 @@ def cells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *
 
 @pytest.mark.parametrize("flags", [[], ["--whole-split"]])
 def test_whole_splits_are_verified_where_it_is_asked_for(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[sweep.Options] = []
+    seen: list[sweep_options.Options] = []
 
-    def measure(_: object, settings: sweep.Options, *__: object, **___: object) -> list[object]:
+    def measure(_: object, settings: sweep_options.Options, *__: object, **___: object) -> list[object]:
         seen.append(settings)
         return []
 

@@ -35,7 +35,8 @@ from bench.measure.goal import Goal
 from bench.pipeline.prepare import Limits
 from bench.records import assemble
 from bench.report import tables
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records.store import Store
 
 class Silent:

@@ -15,7 +15,8 @@ from bench.measure.limits import Limits
 from bench.pipeline import replacements, sweeps
 from bench.pipeline.flow import Prepared
 from bench.pipeline.place import Begun
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.pipeline.waves import Wave
 from bench.records.lines import SCHEMA, Failure, Header
 from bench.records.store import Store

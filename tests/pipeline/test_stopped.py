@@ -12,7 +12,8 @@ from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
 from bench.pipeline import place
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records.lines import Failure
 from bench.records.store import Store
 from support import records as made

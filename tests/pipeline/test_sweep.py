@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from bench.measure.goal import Goal
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from bench.pipeline import feeding, judging, looks, opening, operations, prepare
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.quality import BROKEN, CLOSE, DRIFTED, EXACT
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 from bench.records.metric_loss import Lost

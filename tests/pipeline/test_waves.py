@@ -22,7 +22,8 @@ from bench.pipeline import contenders
 from bench.pipeline import sweep as module
 from bench.pipeline import waves as pipeline_waves
 from bench.pipeline.flow import Prepared, Verified
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.records import metric_loss
 from bench.records.metric_loss import Lost
 from bench.records.store import Store

@@ -23,7 +23,8 @@ from bench.pipeline import sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.pipeline.waves import Wave
 from bench.records.lines import SCHEMA, Failure, Header, Quality
 from bench.records.metric_loss import Lost

@@ -16,7 +16,7 @@ from bench.features.search import search as searching
 from bench.features.search.design import Choice, Design, design
 from bench.features.search.effects import Tried
 from bench.features.search.search import LATENCY, Proposal
-from bench.pipeline.sweep import Options
+from bench.pipeline.sweep_options import Options
 from bench.records.rows import Row
 
 BASE = Cell.from_path("net~tuning/torch/torch_onnx/raw/onnxruntime/cpu/b1t1")

@@ -11,7 +11,7 @@ from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.pipeline.sweep import Observer
+from bench.pipeline.sweep_options import Observer
 from bench.records import machines
 from bench.tasks import adopt, revisions
 

@@ -17,7 +17,7 @@ from bench.pipeline import flow, prepare, run_split, sweeps, verify
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import BROKEN
-from bench.pipeline.sweep import Observer
+from bench.pipeline.sweep_options import Observer
 from bench.plugins import catalog
 from bench.records import assemble
 from bench.records.lines import Failure, Header

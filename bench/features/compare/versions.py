@@ -16,7 +16,7 @@ from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.pipeline import environments, versions
 from bench.pipeline.environment_request import Asked
-from bench.pipeline.sweep import Observer
+from bench.pipeline.sweep_options import Observer
 from bench.records import machines
 
 

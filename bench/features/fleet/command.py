@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bench.api.cell import Cell
     from bench.cli.keeping import KeepingStore
     from bench.features.fleet.place import Machine
-    from bench.pipeline.sweep import Options, Sweep
+    from bench.pipeline.sweep import Sweep
+    from bench.pipeline.sweep_options import Options
 
 app = typer.Typer(help="Run a sweep on several machines, with Ray as the engine.", no_args_is_help=True)
 At = Annotated[str, typer.Option("--at", help="Address of the head, as HOST:PORT.", metavar="HOST:PORT")]

@@ -10,7 +10,8 @@ from bench.api.cell import Cell
 from bench.features.fleet import cluster
 from bench.features.fleet.place import FleetError, FleetPlace, Machine
 from bench.features.fleet.portable import Portable
-from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Observer, Options
 from bench.records.store import Store
 
 

@@ -207,7 +207,8 @@ def _measure(
     from bench.features.load.sweep import Services, notes_on_several
     from bench.measure import machine
     from bench.measure.block import Method
-    from bench.pipeline.sweep import Options, Sweep
+    from bench.pipeline.sweep import Sweep
+    from bench.pipeline.sweep_options import Options
     from bench.report.terminal import Console
 
     chosen = Cell.from_path(baseline) if baseline else None

@@ -23,7 +23,7 @@ from bench.measure.comparison import REFERENCE
 from bench.measure.ledgers import Group
 from bench.measure.limits import Limits
 from bench.pipeline import prepare
-from bench.pipeline.sweep import Observer
+from bench.pipeline.sweep_options import Observer
 from bench.plugins import catalog
 from bench.records.store import Record, Store
 

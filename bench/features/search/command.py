@@ -67,7 +67,7 @@ def search(
     from bench.graphs.shapes.size_options import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
-    from bench.pipeline.sweep import Options
+    from bench.pipeline.sweep_options import Options
     from bench.report.terminal import Console
 
     ends_s = time.monotonic() + units.seconds(budget)

@@ -20,7 +20,8 @@ from bench.features.search.design import Design
 from bench.features.search.saved import SavedSearch
 from bench.features.search.search import Outcome
 from bench.measure.goal import Goal
-from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Observer, Options
 from bench.plugins import catalog
 from bench.records import folder
 from bench.records.folder import Results

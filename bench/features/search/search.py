@@ -17,7 +17,8 @@ from bench.api.names import TaskName
 from bench.features.search import assignment, effects
 from bench.features.search.design import ON, Choice, Design
 from bench.features.search.effects import Effects, Tried
-from bench.pipeline.sweep import Observer, Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Observer, Options
 from bench.plugins import tuning
 from bench.records import folder
 from bench.records.rows import Row

@@ -13,12 +13,14 @@ from bench.features.load import capacity, loadgen, paired, plan, scenarios, swee
 from bench.features.load import render as report
 from bench.features.load import turns as decisions
 from bench.features.load.lines import P50, P90, P99, launches_of, runs_of
+from bench.features.load.plan import Plan
 from bench.features.load.service import Bounds, Setup
 from bench.features.load.serving import Batching
 from bench.features.load.sweep import LOGS, Asked, Services
 from bench.measure.block import Method
 from bench.measure.limits import Limits
-from bench.pipeline.sweep import Options, Sweep
+from bench.pipeline.sweep import Sweep
+from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.records.store import Record, Store
 

@@ -20,7 +20,7 @@ from bench.features.search.confirm import Confirmed
 from bench.features.search.saved import SavedSearch
 from bench.features.search.search import LATENCY, MEMORY, SIZE, Outcome
 from bench.measure.stats import Estimate
-from bench.pipeline.sweep import Options
+from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.records.metric_loss import Lost
 from support.searches import BASE, made, row, tried
