@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 import math
 import random
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -229,6 +230,8 @@ class _Rounds:
                 continue
             names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
             begun = _Running(group=group, names=names, began_s=time.monotonic())
+            if self._is_late():  # the last are left out where cells are slow
+                wanted.sort(key=_last_latency_ns)
             subjects = [ledger.subject for ledger in wanted]
             is_owed = names & self._of_contenders(to_do).needs[index].keys() and self._goal.second_s > 0
             until = (lambda: math.inf) if is_owed else self._until
@@ -244,12 +247,17 @@ class _Rounds:
             needs.append({name: need for name, need in of_group.items() if name in named & single})
         return dataclasses.replace(standing, needs=needs)
 
+    def _is_late(self) -> bool:
+        """Whether there is time for no more than second launches."""
+        return self._left_s() < self._goal.second_s
+
     def _method_for(self, block: Sequence[Ledger]) -> Method:
         """How a block of this round is measured."""
         method = self._method
-        if self._left_s() < self._goal.second_s:
+        if self._is_late():
             passes = min(BRIEF_PASSES, method.min_passes)
-            return dataclasses.replace(method, min_passes=passes, max_passes=passes)
+            room_s = max(self._left_s(), self._goal.second_s)
+            return dataclasses.replace(method, min_passes=passes, max_passes=passes, room_s=room_s)
         if self._number == 1 and self._goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
             turns = math.ceil(self._num_first / self._num_machines())
@@ -272,6 +280,11 @@ class _Rounds:
         num_launched = len({subject.key for subject, _ in result.launches} - {block.group.baseline.name})
         self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, num_launched))
         return None
+
+
+def _last_latency_ns(ledger: Ledger) -> float:
+    """The latency in the last launch of a cell; infinite where it has none."""
+    return statistics.median(ledger.launches[-1].medians_ns) if ledger.launches else math.inf
 
 
 def _with_earlier(result: Result, failures: Mapping[str, Failure]) -> Result:
