@@ -21,7 +21,7 @@ TOTAL ?= 28m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests
-FAST := api measure graphs records tasks pipeline decisions report features cli
+FAST := api measure onnxfile records tasks pipeline decisions report features cli
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

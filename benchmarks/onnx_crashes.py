@@ -1,4 +1,4 @@
-"""Which nodes crash onnx's inference of types, or take memory without bounds: those of `bench.graphs.file.crashes`.
+"""Which nodes crash onnx's inference of types, or take memory without bounds: those of `bench.onnxfile.file.crashes`.
 
 Each version of each operator that onnx knows is inferred in a process of its own. `types` gives its inputs no type, a
 type without elements and a full type, with none, each and all of its attributes. `numbers` gives each attribute of
@@ -18,7 +18,7 @@ from typing import Any
 import onnx
 from onnx import defs, helper
 
-from bench.graphs.file import crashes
+from bench.onnxfile.file import crashes
 
 NUMBERS = (2**31 - 1, -(2**31), 2**62, -1, -5, 0, 100)
 SHAPES: tuple[list[int] | None, ...] = ([4, 4], [2, 3, 4, 4], [], None)

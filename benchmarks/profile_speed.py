@@ -1,4 +1,4 @@
-"""The time that `bench.graphs.profile` takes beside onnx-tool 1.0.1, on the same files.
+"""The time that `bench.onnxfile.profile` takes beside onnx-tool 1.0.1, on the same files.
 
 Each profiler runs in a process of its own. The two take turns in short bursts, whose first profile does not count:
 caches are cold then. The timed part is everything from the file's path to the totals. onnx-tool is no dependency:
@@ -54,10 +54,10 @@ for line in sys.stdin:
     print(json.dumps([statistics.median(times), macs, params]), flush=True)
 """
 OURS = """
-import bench.graphs
+import bench.onnxfile
 
 def profile(path, shapes):
-    found = bench.graphs.profile(path, shapes=shapes, observe=False)
+    found = bench.onnxfile.profile(path, shapes=shapes, observe=False)
     return found.macs, found.num_params
 """
 THEIRS = """

@@ -25,7 +25,7 @@ class Session(abc.ABC):
     """Parameters of the model, shared ones counted once, where the framework knows their number or the file can be
     read. The parameters of an ONNX file are counted in the file. It is read only after everything that is timed."""
     repeated: str | None = None
-    """Which parameters the file stores more than once, as `bench.graphs.weights.repeats` tells it; None for none."""
+    """Which parameters the file stores more than once, as `bench.onnxfile.weights.repeats` tells it; None for none."""
 
     @abc.abstractmethod
     def run(self, feeds: Arrays) -> Outputs:

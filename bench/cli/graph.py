@@ -10,7 +10,7 @@ import typer
 from bench.api.errors import InputError
 from bench.cli import options
 from bench.cli.options import Dims, Inputs, Model, Observe, Shapes, Trust
-from bench.graphs import requests
+from bench.onnxfile import requests
 
 if TYPE_CHECKING:
     from bench.pipeline.graph_files import GraphFile

@@ -18,7 +18,7 @@ from bench.api.errors import InputError
 from bench.api.loss_units import DB, SHARE, AllowedLoss
 from bench.api.printable import printable
 from bench.cli import units, waiting
-from bench.graphs.shapes import size_options
+from bench.onnxfile.shapes import size_options
 
 if TYPE_CHECKING:
     from bench.api.cell import Cell

@@ -85,10 +85,10 @@ def run(
     """
     from bench.cli import run_cells
     from bench.cli.run_output import Output
-    from bench.graphs.shapes.size_options import axes_from
     from bench.measure.block import Method
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
+    from bench.onnxfile.shapes.size_options import axes_from
     from bench.pipeline.sweep_options import Options
 
     limits, total_s = units.limits(timeout, memory), units.seconds_of(total)

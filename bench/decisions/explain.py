@@ -115,7 +115,7 @@ class Explanation:
             they are unknown.
         measured: comparison of the stored latencies; None where the two cells did not run side by side.
         steps: the steps of the explained cell.
-        drift: see `bench.graphs.diff.drift.Drift`; None where there is no result.
+        drift: see `bench.onnxfile.diff.drift.Drift`; None where there is no result.
         drift_reason: why there is no drift.
         notes: remarks on the machine and the packages, each on a line.
         additions: what features add, see `bench.api.features`.

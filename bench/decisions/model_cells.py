@@ -13,7 +13,7 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.names import BATCH, TaskName
-from bench.graphs.shapes import size_options
+from bench.onnxfile.shapes import size_options
 from bench.pipeline import provenance, sizing, sweeps
 from bench.plugins import catalog
 from bench.records.folder import Results

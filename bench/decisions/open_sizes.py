@@ -8,7 +8,7 @@ from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.names import TaskName, spelled
-from bench.graphs.shapes.stated_sizes import stated
+from bench.onnxfile.shapes.stated_sizes import stated
 from bench.plugins import catalog
 from bench.tasks import adopt
 from bench.tasks.user_task import DATASET, OwnTask

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api import Arrays, ragged
 from bench.api.fidelity import errors, pieces, widened
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.api import Arrays, Outputs, Samples, Task, ragged
 from bench.api.arrays import load_arrays, save_arrays, without_objects
 from bench.api.errors import ArtifactError, InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 MOST_REQUESTS = 16
 MOST_BYTES = 1 << 26

@@ -18,7 +18,7 @@ def ask(verb: str, request: Callable[..., dict[str, Any]], file: GraphFile, **ar
 
     Args:
         verb: what is done to the model, for the message of an error.
-        request: a function of `bench.graphs.requests`.
+        request: a function of `bench.onnxfile.requests`.
         file: the file.
         **arguments: of that function, besides the path.
 

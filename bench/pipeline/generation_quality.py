@@ -18,8 +18,8 @@ from bench.api import Arrays, Outputs, Samples, Task
 from bench.api.decoder import IDS
 from bench.api.errors import GenerationError
 from bench.api.generation import Generator, Stepper
-from bench.graphs.deferred import np
 from bench.measure import tokens
+from bench.onnxfile.deferred import np
 from bench.pipeline import quality
 from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.lines import Quality

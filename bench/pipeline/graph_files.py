@@ -13,9 +13,9 @@ from bench.api import Task, cache
 from bench.api.artifact import Artifact
 from bench.api.cell import RAW, Cell
 from bench.api.errors import BenchError, ChildError, InputError
-from bench.graphs.shapes import size_options
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
+from bench.onnxfile.shapes import size_options
 from bench.pipeline import code_digests, operations, prepare, provenance, sweeps
 from bench.plugins import catalog, declarations
 from bench.tasks import adopt, formats

@@ -12,9 +12,9 @@ from bench.api import NodeTime, Task
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.graphs import requests
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
+from bench.onnxfile import requests
 from bench.pipeline import opening, operations, prepare
 
 NUM_RUNS = 20
@@ -46,7 +46,7 @@ def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:
 
 
 def differences(before: Path, after: Path, limits: Limits) -> dict[str, Any]:
-    """See `bench.graphs.requests.diff`.
+    """See `bench.onnxfile.requests.diff`.
 
     Raises:
         ChildError: a file cannot be read.
@@ -64,7 +64,7 @@ def drift(
     names: Mapping[str, str] | None,
     limits: Limits,
 ) -> dict[str, Any]:
-    """See `bench.graphs.diff.drift.Drift`.
+    """See `bench.onnxfile.diff.drift.Drift`.
 
     Args:
         task: the task whose inputs are fed.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.api import Arrays, Outputs, Samples, Task, ragged
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, judging, quality
 from bench.pipeline.quality import Part
 from bench.records import metric_loss

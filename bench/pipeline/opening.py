@@ -28,8 +28,8 @@ SETTINGS = {
 """Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
 COMMON = frozenset({"numpy", "onnx", "onnxruntime"})
 """Packages that most workers import that make something; the same for all, so that few templates are needed."""
-MAKING = ("bench.plugins.steps", "bench.graphs.weights.parameter_counts")
-JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.graphs.costs.profile")
+MAKING = ("bench.plugins.steps", "bench.onnxfile.weights.parameter_counts")
+JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.onnxfile.costs.profile")
 """Modules that each such worker, and each that verifies, would import by itself."""
 
 

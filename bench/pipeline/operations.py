@@ -18,10 +18,10 @@ from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.api.decoder import IDS
 from bench.api.generation import Generator
-from bench.graphs.deferred import np
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes_if_started
 from bench.measure.session import Opened
+from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, output_checks
 from bench.plugins import catalog, generating
 from bench.tasks import formats
@@ -59,8 +59,8 @@ def facts(info: dict[str, Any], path: Path) -> dict[str, Any]:
     """The facts about a step's artifact: those that the plugin returned, and those that an ONNX file itself shows."""
     if path.suffix != ".onnx":
         return {"info": info, "canonical": None, "num_params": None, "repeated": None, "operators": None}
-    from bench.graphs.file.digest import canonical_digest, operator_counts
-    from bench.graphs.weights import parameter_counts
+    from bench.onnxfile.file.digest import canonical_digest, operator_counts
+    from bench.onnxfile.weights import parameter_counts
 
     counts = parameter_counts.of_onnx(path)
     return {
@@ -76,7 +76,7 @@ def parameters_beside_source(*, task: str, source: str, artifact: str) -> dict[s
     """Why an exported ONNX file has more or fewer parameters than its PyTorch model, or None: `note`."""
     import torch
 
-    from bench.graphs.weights import beside_source
+    from bench.onnxfile.weights import beside_source
 
     definition = catalog.task(task)
     model = definition.build(source, definition.weights_path)
@@ -97,15 +97,15 @@ def save_inputs(*, task: str, split: str, target: str) -> dict[str, Any]:
 
 def cost(*, artifact: str, shapes: dict[str, list[int]]) -> dict[str, Any]:
     """MACs and weight bytes of an ONNX artifact; `macs` is None where the work of some node is unknown."""
-    from bench.graphs.costs.profile import profile
+    from bench.onnxfile.costs.profile import profile
 
     costs = profile(Path(artifact), shapes=shapes, observe=False)
     return {"macs": costs.macs if costs.is_complete else None, "weight_bytes": costs.weight_bytes}
 
 
 def bytes_read(*, artifact: str) -> dict[str, Any]:
-    """Bytes of an ONNX artifact's weights that an inference reads, see `bench.graphs.weights.reading`."""
-    from bench.graphs.weights import reading
+    """Bytes of an ONNX artifact's weights that an inference reads, see `bench.onnxfile.weights.reading`."""
+    from bench.onnxfile.weights import reading
 
     return {"num_bytes": reading.bytes_read(Path(artifact))}
 
@@ -357,7 +357,7 @@ def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> di
 def drift(
     *, task: str, before: str, after: str, batch: int, inputs: str, tolerance: float, names: dict[str, str] | None
 ) -> dict[str, Any]:
-    """Find where one ONNX file's values first differ from another's: see `bench.graphs.diff.drift`.
+    """Find where one ONNX file's values first differ from another's: see `bench.onnxfile.diff.drift`.
 
     Args:
         task: name of the task whose inputs are fed.
@@ -368,7 +368,7 @@ def drift(
         tolerance: largest difference that is no drift, as a share of the largest magnitude.
         names: names of the tensors that both files share, from `after` to `before`; None for equal names.
     """
-    from bench.graphs.diff import drift
+    from bench.onnxfile.diff import drift
 
     definition = catalog.task(task)
     specs = definition.outputs if definition.request is None else definition.request.decoder.outputs

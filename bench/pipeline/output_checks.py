@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import PluginError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 
 def opened(runtime: Runtime, artifact: Path, *, task: Task, **how: Any) -> Session:

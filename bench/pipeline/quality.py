@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from bench.api import Arrays, Points, Samples, Task, ragged
 from bench.api.errors import PluginError
 from bench.api.loss_units import DB, SHARE
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.pipeline import differences, feeding
 from bench.pipeline.differences import Differences
 from bench.records import metric_loss

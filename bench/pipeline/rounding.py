@@ -23,9 +23,9 @@ from bench.api import Arrays, Task, ragged
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.fidelity import noise_share
-from bench.graphs.deferred import np, onnx
-from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.graphs.file.dtypes import bits, is_floating, type_name
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.file.digest import all_graphs, all_nodes
+from bench.onnxfile.file.dtypes import bits, is_floating, type_name
 from bench.pipeline import differences, quality
 from bench.plugins import catalog
 from bench.plugins.generating import LOGPROBS

@@ -12,8 +12,8 @@ from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.api.names import BATCH, TaskName
-from bench.graphs.shapes import size_options
 from bench.measure.limits import Limits
+from bench.onnxfile.shapes import size_options
 from bench.plugins import catalog
 from bench.tasks import adopt
 

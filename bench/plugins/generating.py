@@ -17,7 +17,7 @@ from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.errors import InputError
 from bench.api.names import NEW, PROMPT, USUAL_NEW, USUAL_PROMPT, Role, TaskName
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.view import View
 
 NUM_SAMPLES = 64

@@ -12,7 +12,7 @@ from bench.api import Samples, Task, lengths
 from bench.api.arrays import repeated
 from bench.api.errors import InputError
 from bench.api.names import TaskName, spelled
-from bench.graphs.shapes.stated_sizes import Stated, stated
+from bench.onnxfile.shapes.stated_sizes import Stated, stated
 from bench.plugins.view import ByFidelity
 
 NUM_SAMPLES = 16
@@ -80,7 +80,7 @@ def _following(task: Task, known: Stated, dim_sizes: Mapping[str, int]) -> dict[
     own: Mapping[str, int] = getattr(task, "sizes", {})
     if not known.following or not known.sizes.keys() <= own.keys():
         return {}
-    from bench.graphs.shapes.size_choice import choose  # only here: each worker that is timed would import it
+    from bench.onnxfile.shapes.size_choice import choose  # only here: each worker that is timed would import it
 
     values = choose(known, dim_sizes, own).values
     return {dim: size for dim, size in values.items() if dim in known.sizes and size != own[dim]}

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 
 from bench.api import Exporter, Info, Task
-from bench.graphs.edits.opset import told_if_raised
-from bench.graphs.file.interface import check_interface, check_kept
-from bench.graphs.file.normalized import unlisted
-from bench.graphs.file.stated_outputs import restate
+from bench.onnxfile.edits.opset import told_if_raised
+from bench.onnxfile.file.interface import check_interface, check_kept
+from bench.onnxfile.file.normalized import unlisted
+from bench.onnxfile.file.stated_outputs import restate
 from bench.plugins.catalog import NamedVariant
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bench.api.cell import Cell
-from bench.graphs.operators import ML, NCHWC
+from bench.onnxfile.operators import ML, NCHWC
 from bench.records.measured_cell import Measured
 
 FILE, SOURCE = "file", "source"

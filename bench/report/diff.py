@@ -13,7 +13,7 @@ MOST_LINES = 20
 
 
 def diff_view(before: str, after: str, differences: Mapping[str, Any]) -> View:
-    """The differences as the request `diff` of `bench.graphs.requests` gives them."""
+    """The differences as the request `diff` of `bench.onnxfile.requests` gives them."""
     same = "the same computation with the same weights" if differences["equal"] else "not the same"
     operators = differences["operators"]
     totals = {key: sum(row[key] for row in operators) for key in ("before", "after")}

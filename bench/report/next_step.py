@@ -13,10 +13,10 @@ from bench.api.cell import RAW
 from bench.decisions.answer import Answer
 from bench.decisions.standing import KEEP, NONE, WINNER
 from bench.decisions.threads import Scaling
-from bench.graphs.file.training import ADVICE, KERAS_ADVICE, MODE
-from bench.graphs.shapes import size_options
 from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
+from bench.onnxfile.file.training import ADVICE, KERAS_ADVICE, MODE
+from bench.onnxfile.shapes import size_options
 from bench.records.ranking import is_timed, short_name
 from bench.records.rows import Row
 from bench.report import outcome, writing

@@ -17,7 +17,7 @@ from bench.decisions.answer import Answer, is_faster
 from bench.decisions.constraints import METRIC
 from bench.decisions.pick import Choice
 from bench.decisions.standing import KEEP, WINNER
-from bench.graphs.shapes import size_options
+from bench.onnxfile.shapes import size_options
 from bench.records import ranking
 from bench.records.rows import Row
 from bench.report import writing

@@ -16,11 +16,11 @@ from typing import Any
 from bench.api import Task, cache, files, loading
 from bench.api.errors import ChildError, InputError, PluginError
 from bench.api.names import TaskName
-from bench.graphs.shapes import size_options
-from bench.graphs.shapes.size_choice import Chosen
-from bench.graphs.shapes.stated_sizes import stated
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
+from bench.onnxfile.shapes import size_options
+from bench.onnxfile.shapes.size_choice import Chosen
+from bench.onnxfile.shapes.stated_sizes import stated
 from bench.plugins import catalog
 from bench.tasks import dataset, examine, formats, names
 from bench.tasks.hub import places

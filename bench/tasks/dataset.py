@@ -12,7 +12,7 @@ from bench.api import Arrays, TensorSpec, array_files
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError
 from bench.api.files import refuse_special
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks.code import load
 
 DATASETS = (

@@ -14,8 +14,8 @@ from typing import Any
 from bench.api import Arrays, TensorSpec, cache, ragged
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
-from bench.graphs.shapes import size_options
+from bench.onnxfile.deferred import np
+from bench.onnxfile.shapes import size_options
 from bench.tasks import dataset, formats, metrics
 from bench.tasks.code import imported_from
 from bench.tasks.failures import explained

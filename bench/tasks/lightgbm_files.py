@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.api import files
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import trees
 
 HEADER = b"tree\n"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from bench.api import Arrays, Points, Task, ragged
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import dataset
 from bench.tasks.user_task import OwnTask
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, TensorSpec
-from bench.graphs.deferred import np
-from bench.graphs.file import training
-from bench.graphs.file.training import Unsettled
-from bench.graphs.shapes.size_choice import Chosen
-from bench.graphs.shapes.size_options import GivenShape
-from bench.graphs.shapes.stated_sizes import stated
+from bench.onnxfile.deferred import np
+from bench.onnxfile.file import training
+from bench.onnxfile.file.training import Unsettled
+from bench.onnxfile.shapes.size_choice import Chosen
+from bench.onnxfile.shapes.size_options import GivenShape
+from bench.onnxfile.shapes.stated_sizes import stated
 from bench.tasks.user_task import OwnTask
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bench.api import Arrays, ragged
-from bench.graphs.deferred import np
-from bench.graphs.file.training import DIFFERS, SETTLE
+from bench.onnxfile.deferred import np
+from bench.onnxfile.file.training import DIFFERS, SETTLE
 from bench.tasks.failures import one_line
 from bench.tasks.probe import Run
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import dtype_name, repeated
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
-from bench.graphs.file.foreign import is_of_samples
-from bench.graphs.shapes.constraints import value_of
-from bench.graphs.shapes.size_choice import Chosen, choose
-from bench.graphs.shapes.stated_sizes import Stated, stated
+from bench.onnxfile.deferred import np
+from bench.onnxfile.file.foreign import is_of_samples
+from bench.onnxfile.shapes.constraints import value_of
+from bench.onnxfile.shapes.size_choice import Chosen, choose
+from bench.onnxfile.shapes.stated_sizes import Stated, stated
 from bench.tasks.options import Interface
 
 Run = Callable[[Arrays], Arrays]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from bench.api import Arrays, ragged
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import dataset
 
 PROBABILITIES = 1e-6

@@ -11,12 +11,12 @@ from typing import Any
 from bench.api import Arrays, TensorSpec, lengths
 from bench.api.arrays import Domain, generate
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
-from bench.graphs.file.foreign import OTHER_SIZE
-from bench.graphs.shapes import size_choice as sizing
-from bench.graphs.shapes import tensors
-from bench.graphs.shapes.size_choice import Chosen
-from bench.graphs.shapes.size_options import GivenShape, option
+from bench.onnxfile.deferred import np
+from bench.onnxfile.file.foreign import OTHER_SIZE
+from bench.onnxfile.shapes import size_choice as sizing
+from bench.onnxfile.shapes import tensors
+from bench.onnxfile.shapes.size_choice import Chosen
+from bench.onnxfile.shapes.size_options import GivenShape, option
 from bench.tasks import dataset, plausible, probe
 from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api import Arrays, TensorSpec, ragged
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import dataset, metrics
 from bench.tasks.metric_options import ACCURACY, ANY, RMSE, Wanted
 from bench.tasks.rules import Observed, Rule, agree, one_hot_axes, rules_of

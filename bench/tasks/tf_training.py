@@ -1,4 +1,4 @@
-"""Operations of TensorFlow's graphs and Keras models that are in training mode, see `bench.graphs.file.training`.
+"""Operations of TensorFlow's graphs and Keras models that are in training mode, see `bench.onnxfile.file.training`.
 
 What loaded objects tell is read; TensorFlow is imported only to trace a Keras model, which has imported it.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.api import TensorSpec
-from bench.graphs.file.training import DRAWS, KERAS_DROPS, KERAS_NORMALIZES, WRITES, Unsettled
+from bench.onnxfile.file.training import DRAWS, KERAS_DROPS, KERAS_NORMALIZES, WRITES, Unsettled
 from bench.tasks import tf_models
 
 RANDOM = re.compile(

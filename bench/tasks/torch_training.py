@@ -1,4 +1,4 @@
-"""Operators of PyTorch programs that are in training mode or draw random numbers, see `bench.graphs.file.training`.
+"""Operators of PyTorch programs that are in training mode or draw random numbers, see `bench.onnxfile.file.training`.
 
 Both kinds of programs name operators whose schemas tell: an argument `train` or `training`, a probability of dropout,
 and whether random numbers are drawn.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.graphs.deferred import torch
-from bench.graphs.file.training import BY_BATCH, DRAWS, DROPS, NORMALIZES, WRITES, Unsettled
+from bench.onnxfile.deferred import torch
+from bench.onnxfile.file.training import BY_BATCH, DRAWS, DROPS, NORMALIZES, WRITES, Unsettled
 
 MODES = ("train", "training")
 """Names of arguments that tell of training mode."""

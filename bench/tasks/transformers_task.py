@@ -13,7 +13,7 @@ from bench.api import Arrays, Samples, TensorSpec
 from bench.api.arrays import generate
 from bench.api.decoder import IDS, Decoder
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import sizes
 from bench.tasks import transformers_inputs as fed
 from bench.tasks.failures import refused

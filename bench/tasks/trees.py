@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 FREE_COLUMNS = 2**16
 """Columns of a table that a file of any size may ask for; a larger file may ask for one for each of its bytes."""

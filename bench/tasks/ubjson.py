@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 """NumPy's types of the numbers."""

@@ -10,7 +10,7 @@ from bench.api import Arrays, Samples, cache, lengths
 from bench.api.arrays import Domain, generate, like, load_arrays
 from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 JUDGING = "judging"
 """The training samples beside the one for a model whose batch is fixed at 1."""

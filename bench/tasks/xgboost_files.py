@@ -11,7 +11,7 @@ from typing import Any
 from bench.api import files
 from bench.api.errors import InputError
 from bench.api.messages import shortened
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import trees, ubjson
 from bench.tasks.pretrained_folder import shown
 

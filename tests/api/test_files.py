@@ -14,11 +14,11 @@ import pytest
 from bench.api import files
 from bench.api.arrays import load_arrays
 from bench.api.errors import InputError, StoreError
-from bench.graphs import requests
-from bench.graphs.costs import observed
-from bench.graphs.edits import parts
-from bench.graphs.file import foreign, lazy
 from bench.measure.roofline import Peaks
+from bench.onnxfile import requests
+from bench.onnxfile.costs import observed
+from bench.onnxfile.edits import parts
+from bench.onnxfile.file import foreign, lazy
 from bench.pipeline.files import readable
 from bench.records import peaks
 from bench.records.lines import Reset

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from bench.api.errors import InputError
 from bench.cli import main
 from bench.decisions import check
-from bench.graphs.shapes.size_options import GivenShape, axes_from, dims_from, shapes_from
+from bench.onnxfile.shapes.size_options import GivenShape, axes_from, dims_from, shapes_from
 from bench.tasks import adopt
 from support.features import needs
 

@@ -21,8 +21,8 @@ from bench.api import Exporter, Plugin, Task, cache, loading
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
 from bench.api.names import TaskName
-from bench.graphs.file.digest import canonical_digest
-from bench.graphs.file.interface import check_kept
+from bench.onnxfile.file.digest import canonical_digest
+from bench.onnxfile.file.interface import check_kept
 from bench.plugins import catalog
 from support import plugin_child
 from support.workers import Workers

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from support import hub_server
 from support.features import needs
 from support.hub_fixtures import VARIABLES

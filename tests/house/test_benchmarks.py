@@ -21,8 +21,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import Samples
 from bench.api.loading import load_module
-from bench.graphs.costs.profile import profile
 from bench.measure import stats
+from bench.onnxfile.costs.profile import profile
 from bench.pipeline import code_digests
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"

@@ -14,7 +14,7 @@ import bench
 from bench.api import loading
 
 PACKAGE = Path(bench.__file__).parent
-ROOMS = ("api", "measure", "graphs", "plugins", "records", "tasks", "pipeline", "decisions", "report", "cli")
+ROOMS = ("api", "measure", "onnxfile", "plugins", "records", "tasks", "pipeline", "decisions", "report", "cli")
 """From the ground up: a room imports itself and the rooms before it, and no feature."""
 FEATURES = "features"
 """The room of features, each of which imports itself and all rooms."""

@@ -16,7 +16,7 @@ OF_MODULES = BARE | {
     *("starts", "unknown", "wanted", "whole"),
 }
 REQUESTED = {
-    *("graphs/requests.py: given", "graphs/shapes/steps.py: given", "graphs/shapes/inference.py: given"),
+    *("onnxfile/requests.py: given", "onnxfile/shapes/steps.py: given", "onnxfile/shapes/inference.py: given"),
 }
 """Parameters that are passed by name from elsewhere: those of requests, and of methods that a protocol names."""
 

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 from bench.api import loading
 from bench.api.errors import InputError
-from bench.graphs.costs.profile import profile
 from bench.measure.limits import Limits
+from bench.onnxfile.costs.profile import profile
 from bench.pipeline import graph_files
 from bench.tasks.adopt import Options
 

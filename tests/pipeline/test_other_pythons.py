@@ -33,17 +33,17 @@ VERSIONS = [f"3.{minor}" for minor in range(OLDEST[1], 15) if minor != sys.versi
 LIMITS = Limits.of(step_s=60, memory_bytes=2**30)
 LIMITED: dict[str, Any] = {"timeout_s": 60, "memory_bytes": None}
 PLAN = {"warm_ns": 0, "target_ns": 0, "min_runs": 2, "max_runs": 2}
-PARENTS = ("bench.graphs.picture.svg", "bench.tasks.sentence_modules", "bench.tasks.torch_models")
+PARENTS = ("bench.onnxfile.picture.svg", "bench.tasks.sentence_modules", "bench.tasks.torch_models")
 PARENTS += ("bench.tasks.transformers_models", "bench.tasks.decoder_costs", "bench.tasks.torch_decoders")
 PARENTS += ("bench.plugins.engines.pytorch.steps", "bench.tasks.counted_modules")
 """Modules of the rooms below that are imported only where a graph is drawn, or beside PyTorch."""
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys
 sys.path.insert(0, sys.argv[1])
-import bench.api, bench.graphs, bench.plugins, bench.tasks
+import bench.api, bench.onnxfile, bench.plugins, bench.tasks
 import bench.measure.worker, bench.pipeline.operations
 from bench.api import loading
-for room in (bench.api, bench.graphs, bench.plugins, bench.tasks):
+for room in (bench.api, bench.onnxfile, bench.plugins, bench.tasks):
     for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
         if module.name not in {PARENTS!r}:
             importlib.import_module(module.name)

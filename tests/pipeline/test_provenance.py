@@ -167,14 +167,14 @@ ENGINE = "plugins/engines/onnxruntime"
         ),
         pytest.param(
             lambda: provenance.judge_digest(CELL),
-            {"pipeline/quality.py", f"{ENGINE}/placement.py", f"{ENGINE}/precision.py", "graphs/costs/profile.py"},
-            {f"{ENGINE}/profile.py", "graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
+            {"pipeline/quality.py", f"{ENGINE}/placement.py", f"{ENGINE}/precision.py", "onnxfile/costs/profile.py"},
+            {f"{ENGINE}/profile.py", "onnxfile/picture/svg.py", "api/cache.py", "api/loading.py"},
             id="a quality",
         ),
         pytest.param(
             lambda: provenance.recipe("variants", PluginName("dedup"), catalog.variant_file("dedup")),
-            {"plugins/variants/dedup.py", "graphs/file/digest.py", "graphs/weights/parameters.py"},
-            {"graphs/picture/svg.py", "api/cache.py", "api/loading.py"},
+            {"plugins/variants/dedup.py", "onnxfile/file/digest.py", "onnxfile/weights/parameters.py"},
+            {"onnxfile/picture/svg.py", "api/cache.py", "api/loading.py"},
             id="an artifact",
         ),
     ],
@@ -217,7 +217,7 @@ def draw(*arguments, **options):
 """
 HELPED = """
 from bench.api import Variant
-from bench.graphs.helping import note
+from bench.onnxfile.helping import note
 
 class Helped(Variant):
     formats = ("null",)
@@ -233,7 +233,7 @@ def test_editing_the_picture_verifies_nothing_and_editing_a_helper_makes_its_cel
     copy = tmp_path / "copy"
     shutil.copytree(loading.PACKAGE, copy / "bench", ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "bench" / "plugins" / "variants" / "helped.py").write_text(HELPED)
-    helper = copy / "bench" / "graphs" / "helping.py"
+    helper = copy / "bench" / "onnxfile" / "helping.py"
     helper.write_text("def note():\n    return 1\n")
     cells = ("toy/null/native/raw/null/cpu/b2t1", "toy/null/native/helped/null/cpu/b2t1")
     arguments = ("run", *cells, "--launches", "1", "--budget", "60s", "--results", "results")
@@ -243,7 +243,7 @@ def test_editing_the_picture_verifies_nothing_and_editing_a_helper_makes_its_cel
     verified = lines_of(results, "quality")
     assert verified >= 2
 
-    with (copy / "bench" / "graphs" / "picture" / "svg.py").open("a") as file:
+    with (copy / "bench" / "onnxfile" / "picture" / "svg.py").open("a") as file:
         file.write(OTHER_PICTURE)
     bench(copy, *arguments)
     assert lines_of(results, "quality") == verified

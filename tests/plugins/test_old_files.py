@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import RefusedError
-from bench.graphs.edits.opset import opset_of
-from bench.graphs.file.digest import fed_inputs
+from bench.onnxfile.edits.opset import opset_of
+from bench.onnxfile.file.digest import fed_inputs
 from bench.plugins import catalog
 from support import variant_graphs as graphs
 

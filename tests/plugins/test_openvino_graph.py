@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
-from bench.graphs.costs.profile import Profile, profile
+from bench.onnxfile.costs.profile import Profile, profile
 from bench.plugins.engines.openvino import graph, ir
 
 pytest.importorskip("openvino")

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import ArtifactError
-from bench.graphs.costs.nodes import NodeCost
+from bench.onnxfile.costs.nodes import NodeCost
 from bench.plugins.engines.onnxruntime import placement, providers
 from bench.plugins.engines.onnxruntime.providers import CPU, Provider
 

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import TensorSpec
 from bench.api.cell import Cell
-from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
-from bench.graphs.weights.quantizable import find_weights
 from bench.measure.limits import Limits
+from bench.onnxfile.weights.affine import SCHEMES, Scheme, scheme
+from bench.onnxfile.weights.quantizable import find_weights
 from bench.pipeline import prepare
 from bench.plugins import catalog, steps
 from support import small_models as small

@@ -13,11 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import TensorSpec, loading
 from bench.api.errors import RefusedError
-from bench.graphs.edits.opset import opset_of, raise_opset
-from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, shorten_names
-from bench.graphs.file.digest import all_graphs, subgraphs
-from bench.graphs.weights.affine import SCHEMES, Scheme, scheme
-from bench.graphs.weights.quantizable import (
+from bench.onnxfile.edits.opset import opset_of, raise_opset
+from bench.onnxfile.edits.rewire import load_settled, matmul_from_gemm, shorten_names
+from bench.onnxfile.file.digest import all_graphs, subgraphs
+from bench.onnxfile.weights.affine import SCHEMES, Scheme, scheme
+from bench.onnxfile.weights.quantizable import (
     expected_bytes,
     find_weights,
     num_floats,

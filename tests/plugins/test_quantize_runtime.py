@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import Samples, TensorSpec
 from bench.api.errors import RefusedError
-from bench.graphs.file.digest import canonical_digest, operator_counts
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.onnxfile.file.digest import canonical_digest, operator_counts
+from bench.onnxfile.shapes.feeds import sample_feeds
 from bench.plugins import catalog, steps
 from bench.plugins.engines import cpu
 from support import small_models as small

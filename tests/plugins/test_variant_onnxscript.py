@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import NodeProto, helper
 
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.onnxfile.file.digest import all_graphs, all_nodes
 from support import deferred
 from support import variant_graphs as graphs
 

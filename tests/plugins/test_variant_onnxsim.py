@@ -10,8 +10,8 @@ from typing import Any
 import onnx
 import pytest
 
-from bench.graphs import deferred
-from bench.graphs.edits.opset import opset_of
+from bench.onnxfile import deferred
+from bench.onnxfile.edits.opset import opset_of
 from bench.pipeline import opening
 from bench.plugins import catalog
 from bench.plugins.engines import onnxsim_alone

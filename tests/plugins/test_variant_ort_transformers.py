@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, helper
 
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.shapes.attention import Attention, find_attention
+from bench.onnxfile.shapes.attention import Attention, find_attention
 from bench.plugins import catalog
 from support import deferred
 from support import variant_graphs as graphs

@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, helper
 
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.file.interface import check_interface, check_kept
+from bench.onnxfile.file.interface import check_interface, check_kept
 from bench.plugins import catalog
 from support import variant_graphs as graphs
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.graphs.deferred import _Deferred
+from bench.onnxfile.deferred import _Deferred
 
 
 def importorskip(name: str) -> Any:

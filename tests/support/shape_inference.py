@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.graphs.file import normalized
-from bench.graphs.file.lazy import Stored
-from bench.graphs.shapes import inference, tensors
-from bench.graphs.shapes.tensors import TensorInfo, bind_inputs
+from bench.onnxfile.file import normalized
+from bench.onnxfile.file.lazy import Stored
+from bench.onnxfile.shapes import inference, tensors
+from bench.onnxfile.shapes.tensors import TensorInfo, bind_inputs
 
 
 def infer(

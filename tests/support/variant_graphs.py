@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import Task, TensorSpec
-from bench.graphs.file.digest import all_nodes
+from bench.onnxfile.file.digest import all_nodes
 from bench.plugins import catalog, steps
 from bench.tasks.formats.onnx import OnnxTask
 

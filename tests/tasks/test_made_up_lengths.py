@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from bench.api import Task
-from bench.graphs.costs.observed import made_feeds
+from bench.onnxfile.costs.observed import made_feeds
 from bench.plugins import catalog
 from bench.plugins.other_sizes import resized
 from bench.tasks.examine import examine

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
-from bench.graphs.shapes import size_options
+from bench.onnxfile.shapes import size_options
 from bench.pipeline import quality, sweeps
 from bench.plugins import catalog
 from bench.records.lines import Quality

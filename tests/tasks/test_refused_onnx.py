@@ -18,11 +18,11 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Task
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
-from bench.graphs import sessions
-from bench.graphs.file.dtypes import type_name
-from bench.graphs.file.newer import narrow_types, restate_ir_version, too_new
-from bench.graphs.file.ports import widen_ports
-from bench.graphs.sessions import newest_ir_version, newest_opset
+from bench.onnxfile import sessions
+from bench.onnxfile.file.dtypes import type_name
+from bench.onnxfile.file.newer import narrow_types, restate_ir_version, too_new
+from bench.onnxfile.file.ports import widen_ports
+from bench.onnxfile.sessions import newest_ir_version, newest_opset
 from bench.pipeline import sweeps
 from bench.plugins import catalog
 from bench.tasks import adopt

@@ -13,12 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Arrays, Task, TensorSpec
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.graphs.costs.profile import profile
-from bench.graphs.edits.fold import compute_graph
-from bench.graphs.shapes.constraints import value_of
-from bench.graphs.shapes.engine import ShapeEngine
-from bench.graphs.shapes.stated_sizes import stated
 from bench.measure.limits import Limits
+from bench.onnxfile.costs.profile import profile
+from bench.onnxfile.edits.fold import compute_graph
+from bench.onnxfile.shapes.constraints import value_of
+from bench.onnxfile.shapes.engine import ShapeEngine
+from bench.onnxfile.shapes.stated_sizes import stated
 from bench.pipeline import sizing
 from bench.plugins import catalog
 from bench.tasks import adopt, probe

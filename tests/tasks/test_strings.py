@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from bench.api import Task, arrays
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.diff.same_outputs import check_same_outputs
 from bench.measure.limits import Limits
+from bench.onnxfile.diff.same_outputs import check_same_outputs
 from bench.pipeline import feeding, prepare, quality, verify
 from bench.plugins import catalog, steps
 from bench.tasks import adopt

@@ -82,7 +82,7 @@ def assembled(inner: Any, folder: Path) -> Any:
     ],
 )
 def test_keras_models_are_told_by_what_they_do(kind: str, how: str, expected: str | None, tmp_path: Path) -> None:
-    from bench.graphs.file.training import sentences
+    from bench.onnxfile.file.training import sentences
 
     model = assembled(layer(kind), tmp_path) if how == "assembled" else subclass(layer(kind), how)
     call = tf_models.keras_call(model)

@@ -12,7 +12,7 @@ import pytest
 
 from bench.api import TensorSpec
 from bench.api.errors import InputError
-from bench.graphs.shapes import size_options
+from bench.onnxfile.shapes import size_options
 from bench.tasks import transformers_inputs as fed
 from bench.tasks.options import Asked
 

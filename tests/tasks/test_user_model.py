@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.api import UNKNOWN, Task, TensorSpec
 from bench.api.errors import InputError
-from bench.graphs.file import foreign
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.onnxfile.file import foreign
+from bench.onnxfile.shapes.feeds import sample_feeds
 from bench.pipeline import quality
 from bench.plugins import catalog
 from bench.tasks import adopt

@@ -174,7 +174,7 @@ def _cells(
 ) -> list[Cell]:
     """The cells that globs name, or those of a model of one's own at batch 1 and one thread."""
     from bench.cli import own
-    from bench.graphs.shapes.size_options import axes_from
+    from bench.onnxfile.shapes.size_options import axes_from
     from bench.pipeline import sizing, sweeps
 
     axes = axes_from(dim or ())

@@ -100,8 +100,8 @@ def _graph(name: str, file: GraphFile, inputs: Mapping[str, Any], by: str | None
         most: most nodes or buffers to list, the most costly; None for all, in order.
     """
     from bench.features.profile import render as report
-    from bench.graphs import requests
-    from bench.graphs.costs.profile import Profile
+    from bench.onnxfile import requests
+    from bench.onnxfile.costs.profile import Profile
     from bench.pipeline.files import ask
 
     if by == "weight":

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from bench.graphs.costs.nodes import NodeCost
-from bench.graphs.costs.profile import Profile
+from bench.onnxfile.costs.nodes import NodeCost
+from bench.onnxfile.costs.profile import Profile
 from bench.report import terminal
 from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, short
 
@@ -83,7 +83,7 @@ def tensors(profile: Profile) -> View:
 
 
 def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
-    """Zeros and statistics of each weight, as `bench.graphs.weights.report` gives them."""
+    """Zeros and statistics of each weight, as `bench.onnxfile.weights.report` gives them."""
     none = {"element_ratio": None, "block": None, "block_ratio": None}
     rows = [dict(report["statistics"]) | {key: (report["sparsity"] or none)[key] for key in none} for report in reports]
     return View(
@@ -115,7 +115,7 @@ def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
 
 
 def memory(answer: Mapping[str, Any], top: int | None = None) -> View:
-    """The plan of activation memory beside its bounds, as `bench.graphs.memory.activations` gives it.
+    """The plan of activation memory beside its bounds, as `bench.onnxfile.memory.activations` gives it.
 
     Args:
         answer: the answer to the request `memory`.

@@ -64,9 +64,9 @@ def search(
     from bench.cli.stopping import Stopping
     from bench.decisions.constraints import Constraints
     from bench.features.search import run, saved
-    from bench.graphs.shapes.size_options import axes_from
     from bench.measure import machine
     from bench.measure.block import Method
+    from bench.onnxfile.shapes.size_options import axes_from
     from bench.pipeline.sweep_options import Options
     from bench.report.terminal import Console
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.estimators import DTYPES, LABEL, PREDICTION, PROBABILITIES
 
 

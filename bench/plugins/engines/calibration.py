@@ -1,7 +1,7 @@
 """The training samples that quantizers measure ranges of activations on."""
 
 from bench.api import Arrays, Task
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.onnxfile.shapes.feeds import sample_feeds
 
 NUM_SAMPLES = 32
 

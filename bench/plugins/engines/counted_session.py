@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.api import Session
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 
 class CountedSession(Session):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 INPUT = "features"
 """Name of the only input: a table of float32 numbers with a sample in each row, (N, F)."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 Split = tuple[int, float]
 """The place of a feature and a threshold that it is compared with."""

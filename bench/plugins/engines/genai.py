@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.deferred import onnx
-from bench.graphs.weights import reading
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.weights import reading
 from bench.plugins.engines.archive import pack
 
 FORMAT = "ogenai"

@@ -12,7 +12,7 @@ from bench.api.errors import ArtifactError
 from bench.plugins.engines.counted_session import CountedSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 
 def ports(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.graphs.deferred import np
-from bench.graphs.shapes.node import Node, Value
-from bench.graphs.weights import parameter_counts
-from bench.graphs.weights.parameter_counts import Counted
+from bench.onnxfile.deferred import np
+from bench.onnxfile.shapes.node import Node, Value
+from bench.onnxfile.weights import parameter_counts
+from bench.onnxfile.weights.parameter_counts import Counted
 
 OPERATORS = {
     "ADD": "Add",

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api.decoder import IDS, Request
 from bench.api.generation import Stepper
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.litert import LiteRtSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 
 class LiteRtStepper(CountedSession, Stepper):

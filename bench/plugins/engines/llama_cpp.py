@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from bench.api.decoder import Request
 from bench.api.errors import ArtifactError, GenerationError
 from bench.api.generation import Emit, Generator, Told
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.byte_level import bytes_by_character
 from bench.plugins.engines.counted_session import CountedSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
 """Precision of the weights by the name of a file's type; products are of weights as they are stored."""
@@ -77,9 +77,9 @@ class LlamaGenerator(CountedSession, Generator):
         """The parameters in the file, without the factors of rotary positions."""
         import gguf
 
-        from bench.graphs.weights import repeats
-        from bench.graphs.weights.parameter_counts import Counted
-        from bench.graphs.weights.repeats import Weight
+        from bench.onnxfile.weights import repeats
+        from bench.onnxfile.weights.parameter_counts import Counted
+        from bench.onnxfile.weights.repeats import Weight
 
         weights = [
             Weight(

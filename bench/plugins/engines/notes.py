@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.digest import all_graphs, all_nodes
 
 
 def drop_metadata(model: onnx.ModelProto) -> None:

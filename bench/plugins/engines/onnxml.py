@@ -9,9 +9,9 @@ from typing import Any
 
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import np, onnx
-from bench.graphs.file.digest import inferred_outputs
-from bench.graphs.file.foreign import keep_tensors
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.file.digest import inferred_outputs
+from bench.onnxfile.file.foreign import keep_tensors
 from bench.plugins.engines.estimators import PROBABILITIES
 
 CLASSIFIER = {"nocl": [True, False], "zipmap": [True, False, "columns"]}

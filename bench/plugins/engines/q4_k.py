@@ -8,7 +8,7 @@ Shapes: B blocks, 8 parts of 32 weights.
 
 from __future__ import annotations
 
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 BLOCK, PARTS = 256, 8
 MOST_WEIGHT, MOST_SCALE = 15, 63

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter, dynamic_axes
 from bench.plugins.engines.pytorch.runtime import no_compiler
 

@@ -15,7 +15,7 @@ from typing import Any
 from bench.api import Exporter, Info, Task
 from bench.api.errors import ArtifactError
 from bench.api.names import Role
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.byte_level import bytes_by_character
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"

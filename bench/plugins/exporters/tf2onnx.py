@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
-from bench.graphs.deferred import onnx
+from bench.onnxfile.deferred import onnx
 from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
-from bench.graphs.deferred import tf
+from bench.onnxfile.deferred import tf
 from bench.plugins.engines.tensorflow.exporter import TfExporter, signature
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.api import Exporter, Info, Task
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_nodes
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.digest import all_nodes
 from bench.plugins.engines import litert, litert_operators
 from bench.plugins.engines.litert_operators import INSTEAD
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 MAX_BATCH = 16

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import onnx
+from bench.onnxfile.deferred import onnx
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.archive import pack
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 

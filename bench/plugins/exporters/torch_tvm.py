@@ -6,7 +6,7 @@ TVM 0.27 reads no LSTM from ONNX: the export of such a model fails with TVM's re
 from pathlib import Path
 
 from bench.api import Info, Task
-from bench.graphs.deferred import onnx
+from bench.onnxfile.deferred import onnx
 from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
 
 

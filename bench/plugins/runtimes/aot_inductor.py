@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.api import Session, Task
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch.runtime import TorchRuntime, TorchSession
 
 

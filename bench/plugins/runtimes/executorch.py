@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.calls import CallSession
 
 

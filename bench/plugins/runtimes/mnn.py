@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api import Runtime, Session, Task
 from bench.api.names import ProviderName
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.calls import CallSession
 
 WINOGRAD_LEVEL = 3

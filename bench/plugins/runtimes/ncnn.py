@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 PARTS = ("model.param", "model.bin")
 REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")

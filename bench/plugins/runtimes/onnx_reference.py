@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
-from bench.graphs.deferred import np, onnx
+from bench.onnxfile.deferred import np, onnx
 
 
 class EvaluatorSession(Session):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from bench.api import Runtime, Session, Task
 from bench.api.decoder import Request
 from bench.api.generation import Emit, Generator, Told
-from bench.graphs.deferred import np, onnx
+from bench.onnxfile.deferred import np, onnx
 from bench.plugins.engines import genai
 from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.onnxruntime.providers import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 
 class GenaiGenerator(CountedSession, Generator):
@@ -45,7 +45,7 @@ class GenaiGenerator(CountedSession, Generator):
 
     def count(self) -> Counted:
         """The parameters of the graph in the folder."""
-        from bench.graphs.weights import parameter_counts
+        from bench.onnxfile.weights import parameter_counts
 
         with tempfile.TemporaryDirectory() as folder:
             genai.unpack(self._artifact, Path(folder))

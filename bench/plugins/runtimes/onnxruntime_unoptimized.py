@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, NodeTime, Session, Task
-from bench.graphs.deferred import onnx, onnxruntime
+from bench.onnxfile.deferred import onnx, onnxruntime
 from bench.plugins.engines.onnxruntime.precision import most_reduced
 from bench.plugins.engines.onnxruntime.providers import CPU, open_session
 from bench.plugins.engines.onnxruntime.runtime import CODE, OrtRuntime

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api import Task
 from bench.api.decoder import Decoder
-from bench.graphs.deferred import tf
+from bench.onnxfile.deferred import tf
 from bench.plugins.engines import cpu
 from bench.plugins.engines.tensorflow.runtime import TfRuntime, traced
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch.runtime import TorchRuntime, no_compiler
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.api import Runtime, Session, Task
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines import boosters
 from bench.plugins.engines.calls import CallSession
 

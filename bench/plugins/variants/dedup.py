@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import subgraphs, tensor_digest
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.digest import subgraphs, tensor_digest
 
 
 class Dedup(Variant):

@@ -9,14 +9,14 @@ from typing import Any
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import state_own_set
-from bench.graphs.edits.order import replace_nodes
-from bench.graphs.file.digest import all_graphs, all_nodes
-from bench.graphs.file.lazy import Stored
-from bench.graphs.file.normalized import settle
-from bench.graphs.operators import NCHWC
-from bench.graphs.shapes.inference import infer
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import state_own_set
+from bench.onnxfile.edits.order import replace_nodes
+from bench.onnxfile.file.digest import all_graphs, all_nodes
+from bench.onnxfile.file.lazy import Stored
+from bench.onnxfile.file.normalized import settle
+from bench.onnxfile.operators import NCHWC
+from bench.onnxfile.shapes.inference import infer
 
 
 class Fp16(Variant):

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines import q4_k
 
 KINDS = {

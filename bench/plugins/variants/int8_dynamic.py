@@ -4,9 +4,9 @@ import tempfile
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import load_settled, matmul_from_gemm
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import raise_opset
+from bench.onnxfile.edits.rewire import load_settled, matmul_from_gemm
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
 OPSET = 11

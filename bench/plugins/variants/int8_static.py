@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import flatten_biases, load_settled, separate_names
-from bench.graphs.file.reads import node_reads
-from bench.graphs.weights.quantizable import find_weights
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import raise_opset
+from bench.onnxfile.edits.rewire import flatten_biases, load_settled, separate_names
+from bench.onnxfile.file.reads import node_reads
+from bench.onnxfile.weights.quantizable import find_weights
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import calibration_feeds
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized

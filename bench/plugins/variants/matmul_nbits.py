@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.edits.rewire import drop_unread, load_settled, matmul_from_gemm
-from bench.graphs.weights.affine import BLOCK_SIZE
+from bench.onnxfile.edits.rewire import drop_unread, load_settled, matmul_from_gemm
+from bench.onnxfile.weights.affine import BLOCK_SIZE
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
 ACCURACY_LEVELS = {"float": 1, "int8": 4}

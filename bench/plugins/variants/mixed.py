@@ -22,13 +22,13 @@ from typing import Any
 
 from bench.api import Info, Part, Task, Variant, mixture
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.rewire import drop_unread, shorten_names
-from bench.graphs.file.digest import all_nodes
-from bench.graphs.file.replace import replace_all
-from bench.graphs.weights.affine import BLOCK_SIZE
-from bench.graphs.weights.clipping import limited
-from bench.graphs.weights.feedback import fed_back
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.edits.rewire import drop_unread, shorten_names
+from bench.onnxfile.file.digest import all_nodes
+from bench.onnxfile.file.replace import replace_all
+from bench.onnxfile.weights.affine import BLOCK_SIZE
+from bench.onnxfile.weights.clipping import limited
+from bench.onnxfile.weights.feedback import fed_back
 from bench.plugins.engines import cpu
 from bench.plugins.engines.calibration import tuning_feeds
 from bench.plugins.engines.onnxruntime import mixing

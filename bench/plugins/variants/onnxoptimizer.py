@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.file.normalized import inline_functions
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.normalized import inline_functions
 
 UNSAFE = {
     "lift_lexical_references": "adds Caffe2's control inputs to nodes, or gives up at the first weight",

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import opset_of, raise_opset
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import opset_of, raise_opset
 from bench.plugins.engines.notes import drop_metadata
 
 OPSET = 18

@@ -7,9 +7,9 @@ from typing import Any
 from bench.api import Info, Task, Variant
 from bench.api.arrays import STRING
 from bench.api.errors import ArtifactError, RefusedError
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import complete, is_complete
-from bench.graphs.file.lazy import read
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import complete, is_complete
+from bench.onnxfile.file.lazy import read
 
 INLINES_BRANCHES = "eliminate_if_with_const_cond"
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx, onnxruntime
-from bench.graphs.edits.opset import state_own_set
+from bench.onnxfile.deferred import onnx, onnxruntime
+from bench.onnxfile.edits.opset import state_own_set
 
 TIED_BELOW = {"": 1000, "tied": sys.maxsize}
 """Number of elements from which equal constants are not merged, by option; 1000 is the package's default."""

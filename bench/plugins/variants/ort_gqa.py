@@ -8,9 +8,9 @@ from bench.api import Info, Task, Variant
 from bench.api.decoder import IDS, Decoder
 from bench.api.errors import RefusedError
 from bench.api.names import Role
-from bench.graphs.deferred import np, onnx
-from bench.graphs.diff.same_outputs import check_same_on, check_same_outputs
-from bench.graphs.edits.rewire import load_settled
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.diff.same_outputs import check_same_on, check_same_outputs
+from bench.onnxfile.edits.rewire import load_settled
 from bench.plugins.engines.onnxruntime import grouped
 
 MOST_TOKENS = 1024

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from bench.api import Info, Task, Variant
-from bench.graphs.deferred import onnx
-from bench.graphs.diff.same_outputs import check_same_outputs
-from bench.graphs.file.normalized import inline_functions
-from bench.graphs.shapes.attention import find_attention
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.diff.same_outputs import check_same_outputs
+from bench.onnxfile.file.normalized import inline_functions
+from bench.onnxfile.shapes.attention import find_attention
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
 MODEL_TYPES = {"tf2onnx": "bert_tf"}

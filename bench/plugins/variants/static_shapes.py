@@ -8,15 +8,15 @@ from pathlib import Path
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
 from bench.api.names import Role
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.fold import fold_known
-from bench.graphs.file.digest import all_nodes
-from bench.graphs.file.lazy import Stored
-from bench.graphs.file.normalized import settle
-from bench.graphs.file.sizes import stated_size
-from bench.graphs.shapes.dims import Shape, Size
-from bench.graphs.shapes.feeds import sample_shapes
-from bench.graphs.shapes.inference import infer
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.fold import fold_known
+from bench.onnxfile.file.digest import all_nodes
+from bench.onnxfile.file.lazy import Stored
+from bench.onnxfile.file.normalized import settle
+from bench.onnxfile.file.sizes import stated_size
+from bench.onnxfile.shapes.dims import Shape, Size
+from bench.onnxfile.shapes.feeds import sample_shapes
+from bench.onnxfile.shapes.inference import infer
 
 
 class StaticShapes(Variant):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch import script
 from bench.plugins.engines.pytorch.exporter import example_tensors
 

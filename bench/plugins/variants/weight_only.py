@@ -7,12 +7,12 @@ from pathlib import Path
 
 from bench.api import Info, Task, Variant
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import load_settled, shorten_names
-from bench.graphs.file.digest import all_graphs
-from bench.graphs.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
-from bench.graphs.weights.quantizable import Weight, expected_bytes, num_floats, told_if_few, worth_quantizing
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.edits.opset import raise_opset
+from bench.onnxfile.edits.rewire import load_settled, shorten_names
+from bench.onnxfile.file.digest import all_graphs
+from bench.onnxfile.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
+from bench.onnxfile.weights.quantizable import Weight, expected_bytes, num_floats, told_if_few, worth_quantizing
 
 OPSET_CHANNELS = 13
 OPSET_BLOCKS = 21

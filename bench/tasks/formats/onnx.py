@@ -19,18 +19,18 @@ from typing import Any
 from bench.api import UNKNOWN, Arrays, TensorSpec
 from bench.api.arrays import Domain, without_objects
 from bench.api.errors import InputError
-from bench.graphs.deferred import np, onnx, onnxruntime
-from bench.graphs.file import foreign, lazy, training
-from bench.graphs.file.domains import domains
-from bench.graphs.file.foreign import Mend
-from bench.graphs.file.newer import narrow_types, restate_ir_version, too_new
-from bench.graphs.file.sizes import stated_size
-from bench.graphs.file.stale import drop_stale
-from bench.graphs.file.words import words
-from bench.graphs.sessions import cpu_session, runtime_version
-from bench.graphs.shapes import fitting
-from bench.graphs.shapes.size_choice import choose
-from bench.graphs.shapes.size_options import tell_fitted
+from bench.onnxfile.deferred import np, onnx, onnxruntime
+from bench.onnxfile.file import foreign, lazy, training
+from bench.onnxfile.file.domains import domains
+from bench.onnxfile.file.foreign import Mend
+from bench.onnxfile.file.newer import narrow_types, restate_ir_version, too_new
+from bench.onnxfile.file.sizes import stated_size
+from bench.onnxfile.file.stale import drop_stale
+from bench.onnxfile.file.words import words
+from bench.onnxfile.sessions import cpu_session, runtime_version
+from bench.onnxfile.shapes import fitting
+from bench.onnxfile.shapes.size_choice import choose
+from bench.onnxfile.shapes.size_options import tell_fitted
 from bench.tasks import probe, sizes
 from bench.tasks.failures import one_line
 from bench.tasks.formats import Format

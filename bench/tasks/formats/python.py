@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.api import Arrays
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import plausible, probe, tf_models, tf_training
 from bench.tasks.code import imported_from, load
 from bench.tasks.failures import refused

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from bench.api import Arrays, TensorSpec
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines import estimators, feature_ranges
 from bench.tasks import probe, sizes
 from bench.tasks.failures import refused

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import UNKNOWN, Arrays, TensorSpec
-from bench.graphs.file.foreign import is_batched
+from bench.onnxfile.file.foreign import is_batched
 from bench.tasks import ending, probe, sizes, tf_training, tflite_names
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format

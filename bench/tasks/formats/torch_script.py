@@ -11,7 +11,7 @@ from typing import Any
 from bench.api import Arrays, TensorSpec, lengths
 from bench.api.arrays import generate
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.tasks import dataset, probe, torch_training
 from bench.tasks.failures import refused
 from bench.tasks.formats import Format

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.cli import main
 from bench.features.profile import render as profile_table
-from bench.graphs.costs.profile import profile
+from bench.onnxfile.costs.profile import profile
 
 
 def make_model(nodes: list[onnx.NodeProto] | None = None) -> onnx.ModelProto:

@@ -33,8 +33,8 @@ from support import records as made
 INSTRUMENTED = (
     "bench.decisions",
     "bench.tasks",
-    "bench.graphs.file",
-    "bench.graphs.shapes.fitting",
+    "bench.onnxfile.file",
+    "bench.onnxfile.shapes.fitting",
     "bench.measure.comparison",
     "bench.measure.model",
     "bench.records",

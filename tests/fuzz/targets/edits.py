@@ -5,13 +5,13 @@ from __future__ import annotations
 import xml.etree.ElementTree
 from pathlib import Path
 
-from bench.graphs import requests
+from bench.onnxfile import requests
 from bench.report.diff import diff_view
 from fuzz import models, mutations
 from fuzz.watch import PAGE, BrokenRule, check_printed, each
 from fuzz.workplace import model_file
 
-INSTRUMENTED = ("bench.graphs.edits", "bench.graphs.diff", "bench.graphs.picture", "bench.graphs.shapes")
+INSTRUMENTED = ("bench.onnxfile.edits", "bench.onnxfile.diff", "bench.onnxfile.picture", "bench.onnxfile.shapes")
 GIVEN = {"shapes": {}, "dims": {}, "observe": False, "inputs": None}
 DRAWN = {"svg", "style", "title", "desc", "defs", "marker", "g", "rect", "path", "text", "tspan", "line", "polygon"}
 """Elements of a picture: none of them is a script, or opens anything."""

@@ -21,10 +21,10 @@ from bench.api.artifact import Artifact
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.decisions import deployment
 from bench.decisions.explain import explain
-from bench.graphs.diff import drift
-from bench.graphs.file import foreign, lazy
-from bench.graphs.file.digest import all_nodes
 from bench.measure.limits import Limits
+from bench.onnxfile.diff import drift
+from bench.onnxfile.file import foreign, lazy
+from bench.onnxfile.file.digest import all_nodes
 from bench.pipeline import inspection, operations
 from bench.plugins import catalog
 from bench.records import folder
@@ -33,7 +33,13 @@ from bench.report import explain as report
 from fuzz import beside, folders, models, workplace
 from fuzz.watch import check_printed, each
 
-INSTRUMENTED = ("bench.decisions", "bench.graphs.diff", "bench.report.explain", "bench.report.writing", "bench.records")
+INSTRUMENTED = (
+    "bench.decisions",
+    "bench.onnxfile.diff",
+    "bench.report.explain",
+    "bench.report.writing",
+    "bench.records",
+)
 LIMITS = Limits.of(step_s=60, memory_bytes=None)
 MOST_CELLS = 3
 VARIANTS = {b"/halve/": b"/onnxsim/", b"/prune/": b"/fp16+dedup/"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from bench.graphs import requests
-from bench.graphs.file import foreign, lazy
+from bench.onnxfile import requests
+from bench.onnxfile.file import foreign, lazy
 from bench.tasks.formats.onnx import MENDS
 from fuzz import models, mutations
 from fuzz.watch import check_printed, each
 from fuzz.workplace import model_file
 
-INSTRUMENTED = ("bench.graphs.file", "google.protobuf.internal.decoder")
+INSTRUMENTED = ("bench.onnxfile.file", "google.protobuf.internal.decoder")
 seeds = models.seeds
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.features.profile import render as report
-from bench.graphs import requests
-from bench.graphs.costs.profile import Profile
-from bench.graphs.shapes.engine import ShapeEngine
+from bench.onnxfile import requests
+from bench.onnxfile.costs.profile import Profile
+from bench.onnxfile.shapes.engine import ShapeEngine
 from bench.report.views import View
 from fuzz import models, mutations
 from fuzz.watch import check_cells, check_printed, each
 from fuzz.workplace import model_file
 
 INSTRUMENTED = (
-    "bench.graphs.shapes",
-    "bench.graphs.costs",
-    "bench.graphs.memory",
-    "bench.graphs.weights",
-    "bench.graphs.file",
+    "bench.onnxfile.shapes",
+    "bench.onnxfile.costs",
+    "bench.onnxfile.memory",
+    "bench.onnxfile.weights",
+    "bench.onnxfile.file",
     "bench.features.profile.render",
     "bench.report.views",
 )

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Set
 
 from bench.api import Task
-from bench.graphs.deferred import np, onnx, onnxruntime
+from bench.onnxfile.deferred import np, onnx, onnxruntime
 from bench.plugins.engines.calibration import tuning_feeds
 
 

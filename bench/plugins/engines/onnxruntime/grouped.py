@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 
 from bench.api.decoder import IDS, Decoder
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import np, onnx
-from bench.graphs.edits.order import replace_nodes
-from bench.graphs.edits.rewire import drop_unread
-from bench.graphs.file.replace import replace_all
-from bench.graphs.sessions import cpu_session
+from bench.onnxfile.deferred import np, onnx
+from bench.onnxfile.edits.order import replace_nodes
+from bench.onnxfile.edits.rewire import drop_unread
+from bench.onnxfile.file.replace import replace_all
+from bench.onnxfile.sessions import cpu_session
 
 MICROSOFT = "com.microsoft"
 SAME = ("Cast", "Identity")

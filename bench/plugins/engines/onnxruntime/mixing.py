@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api import Part, Task
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.opset import raise_opset
-from bench.graphs.edits.rewire import load_settled, matmul_from_gemm, separate_names
-from bench.graphs.weights.quantizable import find_weights
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.opset import raise_opset
+from bench.onnxfile.edits.rewire import load_settled, matmul_from_gemm, separate_names
+from bench.onnxfile.weights.quantizable import find_weights
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.static import read_inside
 

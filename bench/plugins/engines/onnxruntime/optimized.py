@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.graphs.deferred import onnx, onnxruntime
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.onnxfile.deferred import onnx, onnxruntime
+from bench.onnxfile.file.digest import all_graphs, all_nodes
 
 
 def write_optimized(model: Path | bytes, target: Path, *, level: str = "all", without: Sequence[str] = ()) -> None:

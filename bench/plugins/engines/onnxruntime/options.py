@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench.graphs.deferred import onnxruntime
+from bench.onnxfile.deferred import onnxruntime
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.api.errors import ArtifactError
-from bench.graphs.costs import profile as costing
-from bench.graphs.costs.nodes import NodeCost
-from bench.graphs.deferred import onnx
-from bench.graphs.file.normalized import settle
+from bench.onnxfile.costs import profile as costing
+from bench.onnxfile.costs.nodes import NodeCost
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.normalized import settle
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_graphs, all_nodes
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.digest import all_graphs, all_nodes
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
 INTEGER = {

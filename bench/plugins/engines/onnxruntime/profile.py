@@ -19,9 +19,9 @@ from typing import Any
 
 from bench.api import Arrays, NodeTime
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import onnx
-from bench.graphs.file import lazy
-from bench.graphs.file.wiring import Wiring
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file import lazy
+from bench.onnxfile.file.wiring import Wiring
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 

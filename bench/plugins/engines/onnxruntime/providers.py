@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.api import cache
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import onnxruntime
+from bench.onnxfile.deferred import onnxruntime
 from bench.plugins.engines import cpu, gpu
 from bench.plugins.engines.onnxruntime import options as ort_options
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.api.errors import RefusedError
-from bench.graphs.deferred import onnx
-from bench.graphs.edits.order import replace_nodes
-from bench.graphs.edits.rewire import shorten_names
-from bench.graphs.weights.quantizable import num_floats, told_if_few, weight_sizes
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.edits.order import replace_nodes
+from bench.onnxfile.edits.rewire import shorten_names
+from bench.onnxfile.weights.quantizable import num_floats, told_if_few, weight_sizes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.api import Arrays
-from bench.graphs.deferred import onnx
-from bench.graphs.file.digest import all_graphs
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.file.digest import all_graphs
 
 REMOVED = ("Relu", "Clip")
 """Operators that the quantizer may remove."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.api.decoder import IDS, Request
 from bench.api.generation import Stepper
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 
 class OrtStepper(Stepper, abc.ABC):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from bench.api.decoder import Request
 from bench.api.generation import Emit, Generator, Told
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.counted_session import CountedSession
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import precision_of
 from bench.plugins.engines.openvino.stepper import make_stateful
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 MASK = "attention_mask"
 """Name of an input that the pipeline fills; a text without padding needs none."""

@@ -3,8 +3,8 @@
 Each operation becomes a node of the domain `org.openvinotoolkit` with the shapes that OpenVINO states, under the name
 of the ONNX operator by whose rules its parameters count, see `parameters.OPERATORS`. Constants are written as they are
 stored: what converts them when OpenVINO loads the model is no node, and integers with their scale and zero point are
-one. `bench.graphs.costs.macs.openvino` tells the work of the nodes. Nothing runs or measures the file: runtimes run the
-model itself.
+one. `bench.onnxfile.costs.macs.openvino` tells the work of the nodes. Nothing runs or measures the file: runtimes run
+the model itself.
 
 Source: https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets.html
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from bench.api.errors import InputError
-from bench.graphs.deferred import onnx
-from bench.graphs.operators import OPENVINO
+from bench.onnxfile.deferred import onnx
+from bench.onnxfile.operators import OPENVINO
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.parameters import FIRST_STATES, OPERATORS, bodies, is_compressed, is_first_state
 

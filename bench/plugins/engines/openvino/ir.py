@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.api import Task
 from bench.api.errors import ArtifactError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.archive import pack
 from bench.plugins.engines.openvino import quiet  # noqa: F401
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bench.plugins.engines.counted_session import CountedSession
 
 if TYPE_CHECKING:
-    from bench.graphs.weights.parameter_counts import Counted
+    from bench.onnxfile.weights.parameter_counts import Counted
 
 REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
 """Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.api.decoder import IDS, LOGITS, Decoder, Request
 from bench.api.generation import Stepper
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 
 EAGER = "eager"
 SETTING = f'attn_implementation="{EAGER}"'

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from bench.api import UNKNOWN, Exporter, Info, Task, TensorSpec
 from bench.api.errors import ArtifactError, BenchError
 from bench.api.names import Role
-from bench.graphs.deferred import np, onnx, torch
-from bench.graphs.file.digest import all_graphs, all_nodes, fed_inputs
-from bench.graphs.file.interface import check_interface
-from bench.graphs.shapes.feeds import sample_feeds
+from bench.onnxfile.deferred import np, onnx, torch
+from bench.onnxfile.file.digest import all_graphs, all_nodes, fed_inputs
+from bench.onnxfile.file.interface import check_interface
+from bench.onnxfile.shapes.feeds import sample_feeds
 from bench.plugins.engines.notes import drop_metadata
 from bench.plugins.engines.pytorch import attention
 

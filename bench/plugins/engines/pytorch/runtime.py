@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.decoder import Request
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 from bench.plugins.engines import cpu, gpu
 from bench.plugins.engines.calls import CallSession
 from bench.plugins.engines.pytorch import script as torch_script

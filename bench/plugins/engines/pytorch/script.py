@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from bench.graphs.deferred import torch
+from bench.onnxfile.deferred import torch
 
 PRECISION, NUM_PARAMS = "precision", "num_params"
 

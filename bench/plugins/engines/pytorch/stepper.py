@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.api.decoder import Request
 from bench.api.generation import Stepper
-from bench.graphs.deferred import np, torch
+from bench.onnxfile.deferred import np, torch
 
 
 class TorchStepper(Stepper):

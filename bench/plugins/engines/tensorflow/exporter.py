@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from bench.api import Exporter, Info, Task
 from bench.api.decoder import Decoder
-from bench.graphs.deferred import tf
+from bench.onnxfile.deferred import tf
 
 
 def signature(task: Task | Decoder) -> list[tf.TensorSpec]:

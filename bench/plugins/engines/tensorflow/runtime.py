@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.api import Runtime, Session, Task
 from bench.api.decoder import Decoder, Request
-from bench.graphs.deferred import tf
+from bench.onnxfile.deferred import tf
 from bench.plugins.engines.calls import CallSession
 from bench.plugins.engines.tensorflow.exporter import signature
 

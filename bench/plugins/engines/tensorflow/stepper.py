@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.api.decoder import Request
 from bench.api.generation import Stepper
-from bench.graphs.deferred import np, tf
+from bench.onnxfile.deferred import np, tf
 
 
 class GrowingStepper(Stepper):

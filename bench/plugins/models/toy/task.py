@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.errors import InputError
-from bench.graphs.deferred import np
+from bench.onnxfile.deferred import np
 
 SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 16
