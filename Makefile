@@ -21,7 +21,7 @@ TOTAL ?= 28m
 MINUTES ?= 10
 SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests
-FAST := api measure onnxfile records tasks pipeline decisions report features cli
+FAST := core onnxfile tasks features
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -62,6 +62,8 @@ test-all: install  ## the thorough tests, which make test leaves out: all combin
 	$(BIN)/python -m pytest -m 'thorough and not timing' $(SHARED) || status=1; \
 	$(BIN)/python -m pytest -m 'thorough and timing' $$($(TIMED)) || status=1; \
 	exit $$status
+test-core: install  ## the tests of the core, for every change
+	$(BIN)/python -m pytest -m 'not thorough and not timing' $(SHARED) tests/core
 test-fast: install  ## the unit tests that import no framework, in a minute
 	$(BIN)/python -m pytest -m 'not framework and not timing and not thorough' $(SHARED) $(addprefix tests/,$(FAST))
 lint: install  ## ruff and mypy

@@ -15,7 +15,7 @@ import pytest
 from bench.api import loading
 from bench.plugins import catalog
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 FILES = ("onnxoptimizer", "onnxslim", "onnxscript", "ort_transformers", "fp16", "static_shapes")
 NAMES = [name for name, found in catalog.variants().items() if found.variant.name in FILES]
 APPLY = """

@@ -189,7 +189,7 @@ def test_what_a_figure_depends_on(digest: Callable[[], object], counts: set[str]
 def bench(copy: Path, *arguments: str) -> str:
     """Run the `bench` of a copy of the package, away from the checkout."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "BENCH_PATH": "", "BENCH_CACHE": str(copy / "cache")}
-    command = [sys.executable, "-P", str(Path(__file__).parents[1] / "support" / "quick_bench.py"), *arguments]
+    command = [sys.executable, "-P", str(Path(__file__).parents[2] / "support" / "quick_bench.py"), *arguments]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr

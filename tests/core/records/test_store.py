@@ -20,7 +20,7 @@ from bench.records.lines import Failure, Line, Reset, ThreadLaunch
 from bench.records.store import Store, read_file, write_atomically
 from support.stored import HEADER, KEY, PATH, QUALITY, append, launch
 
-PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
+PUBLISHED = Path(__file__).parents[3] / "results" / "reference"
 FAILURE = Failure(stage="open", reason="it broke")
 
 

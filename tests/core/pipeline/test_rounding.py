@@ -317,8 +317,8 @@ def test_changed_files_keep_vectors_which_may_be_sizes(tmp_path: Path) -> None:
 
 
 GENERATING = generating.generating(
-    load_module(Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py").ToyDecoder(
-        name="toy_decoder", path=Path(__file__).parents[1] / "faults" / "models" / "toy_decoder" / "task.py"
+    load_module(Path(__file__).parents[2] / "faults" / "models" / "toy_decoder" / "task.py").ToyDecoder(
+        name="toy_decoder", path=Path(__file__).parents[2] / "faults" / "models" / "toy_decoder" / "task.py"
     ),
     {"prompt": 70, "new": 4},
 )

@@ -19,7 +19,7 @@ from bench.records.metric_loss import Lost
 from bench.records.reading import Damage
 from support import records as made
 
-PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
+PUBLISHED = Path(__file__).parents[3] / "results" / "reference"
 OLD = Path(__file__).parent / "samples" / "schema-1.jsonl"
 FACTS = Facts(format="null", sha256="0", size_bytes=1, operators={"Conv": 1}, info={"note": "a note", "versions": {}})
 HEADER = Header(schema=SCHEMA, key="key", cell=made.HALVE, machine={"num_cores": 2}, artifact=FACTS)

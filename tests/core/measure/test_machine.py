@@ -26,7 +26,7 @@ processor\t: 1
 model name\t: another
 """
 
-PUBLISHED = Path(__file__).parents[2] / "results"
+PUBLISHED = Path(__file__).parents[3] / "results"
 
 
 @pytest.fixture(autouse=True)

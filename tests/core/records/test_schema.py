@@ -14,7 +14,7 @@ from bench.records.lines import Failure
 from support import records as made
 from support.features import needs
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VALIDATOR = jsonschema.Draft202012Validator(schema.as_json_schema())
 
 

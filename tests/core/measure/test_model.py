@@ -23,7 +23,7 @@ from bench.records.measurements import groups
 from bench.records.store import Store
 from support import beliefs
 
-RESULTS = Path(__file__).parents[2] / "results" / "reference"
+RESULTS = Path(__file__).parents[3] / "results" / "reference"
 
 
 def observed(

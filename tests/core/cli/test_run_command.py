@@ -21,7 +21,7 @@ from bench.tasks import adopt, names
 from support import rows
 from support.features import needs
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PATH = "crnn/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
 
 

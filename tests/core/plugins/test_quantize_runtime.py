@@ -362,7 +362,7 @@ def test_same_input_gives_same_bytes(source: Path, tmp_path: Path) -> None:
 import hashlib
 from pathlib import Path
 import sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from bench.plugins import catalog
 from support import small_models
 for name in {NAMES}:

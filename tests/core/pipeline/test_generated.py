@@ -20,7 +20,7 @@ from bench.plugins.generating import LOGPROBS, MARGINS, TOKENS
 from bench.records.lines import Quality
 from bench.records.read_bounds import ReadBound
 
-FAULTS = Path(__file__).parents[1] / "faults"
+FAULTS = Path(__file__).parents[2] / "faults"
 TOY = load_module(FAULTS / "models" / "toy_decoder" / "task.py")
 ENGINES = load_module(FAULTS / "runtimes" / "toy_engine.py").ENGINES
 

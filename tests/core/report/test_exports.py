@@ -358,7 +358,7 @@ def test_quotes_and_control_characters_break_no_file(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_is_written() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guard.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "guard.md").read_text(encoding="utf-8")
     measures, entry = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     BMF.validate(measures)
     GHA.validate([entry])

@@ -172,7 +172,7 @@ except Stopped:
 
 
 def test_no_signal_comes_between_a_line_and_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
     found, _ = run(KEEPING, cwd=tmp_path)
     assert (found.returncode, found.stdout, found.stderr) == (143, "", LINE.format("2 launches"))
     assert (tmp_path / "machine" / "key.jsonl").read_text().count("\n") == 4
