@@ -112,4 +112,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-all test-fast lint report readme recording notebook docs schema fuzz check instrument train clean help
+.PHONY: install bench quick test test-all test-core test-fast lint report readme recording notebook docs schema fuzz check instrument train clean help
