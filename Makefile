@@ -51,7 +51,7 @@ bench: install  ## the full sweep, to tables and plots under results/; goes on w
 	$(MAKE) --no-print-directory report; }
 quick: install  ## a small sweep: the two frameworks and their plain exports, in 75 seconds
 	$(RUN) run --sweep quick --launches 3 --total 70s
-test test-all: export SESSION_CACHE := $(or $(SESSION_CACHE),$(CURDIR)/.cache/tests)
+test test-all test-core: export SESSION_CACHE := $(or $(SESSION_CACHE),$(CURDIR)/.cache/tests)
 test: install  ## the tests: on two processes, and then those that measure time or threads by themselves
 	@status=0; \
 	$(BIN)/python -m pytest -m 'not thorough and not timing' $(SHARED) || status=1; \
@@ -65,7 +65,7 @@ test-all: install  ## the thorough tests, which make test leaves out: all combin
 test-core: install  ## the tests of the core, for every change
 	$(BIN)/python -m pytest -m 'not thorough and not timing' $(SHARED) tests/core
 test-fast: install  ## the unit tests that import no framework, in a minute
-	$(BIN)/python -m pytest -m 'not framework and not timing and not thorough' $(SHARED) $(addprefix tests/,$(FAST))
+	$(BIN)/python -m pytest -m 'not framework and not timing and not thorough' $(SHARED) $(addprefix tests/,$(FAST)) --ignore tests/core/plugins
 lint: install  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

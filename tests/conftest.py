@@ -119,7 +119,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Give each test its group: its own, or that of the tests that import the same frameworks here, or its file."""
     if item.get_closest_marker("xdist_group") is None:
         imported = frameworks(item)
-        item.add_marker(pytest.mark.xdist_group(" and ".join(sorted(imported)) or item.path.stem))
+        item.add_marker(pytest.mark.xdist_group(" and ".join(sorted(imported)) or file_group(item)))
         if imported and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.slow(seconds=0.5))
     if item.get_closest_marker("timing") is not None and "mark.timing" not in item.path.read_text(encoding="utf-8"):
@@ -168,6 +168,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         slow = item.get_closest_marker("slow")
         seconds[group(item)] += slow.kwargs["seconds"] if slow is not None else 0
     items.sort(key=lambda item: (-seconds[group(item)], group(item)))
+
+
+def file_group(item: pytest.Item) -> str:
+    """The group of the tests of one file: its name, with its folder where that is of a feature."""
+    return f"{item.path.parent.name}/{item.path.stem}" if "features" in item.path.parts else item.path.stem
 
 
 def group(item: pytest.Item) -> str:

@@ -18,9 +18,9 @@ def clean(
 ) -> None:
     """Remove what commands made for later ones, and what they make again where it is needed."""
     from bench.api.errors import InputError
-    from bench.pipeline import environments as made
+    from bench.pipeline import environments as environment_cache
 
     if not environments:
         raise InputError("say what to remove: --environments; the rest of the cache is a folder, see $BENCH_CACHE")
-    freed = made.remove_all(dry_run=dry_run)
+    freed = environment_cache.remove_all(dry_run=dry_run)
     options.say(f"{'would remove' if dry_run else 'removed'} {freed / 1e6:.0f} MB of environments")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.api import Task
 from bench.api.cell import Cell
@@ -72,9 +72,9 @@ def adopted(
         InputError: as `adopt.adopt`.
     """
     own = {dim: sizes[0] for dim, sizes in axes.items() if len(sizes) == 1 and dim != BATCH}
-    how: dict[str, Any] = {"told": axes, "limits": limits, "results": results}
+    adopted_at = functools.partial(adopt.adopt, path, sized=axes, limits=limits, results=results)
     try:
-        adoption = adopt.adopt(path, _with_sizes(options, own), **how)
+        adoption = adopted_at(_with_sizes(options, own))
     except InputError as error:
         if len(own) == len(axes) or (isinstance(error.__cause__, ChildError) and error.__cause__.kind == "timeout"):
             raise
@@ -83,7 +83,7 @@ def adopted(
         adoption = adopt.adopt(path, _with_sizes(options, firsts), limits=limits, results=results)
     task = catalog.task(adoption.name)
     if len(axes.get(BATCH, ())) == 1 and not is_batch(task, BATCH):  # a dimension like any other
-        adoption = adopt.adopt(path, _with_sizes(options, {**own, BATCH: axes[BATCH][0]}), **how)
+        adoption = adopted_at(_with_sizes(options, {**own, BATCH: axes[BATCH][0]}))
     return adoption, {dim: sizes for dim, sizes in axes.items() if len(sizes) > 1 or is_batch(task, dim)}
 
 

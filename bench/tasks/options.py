@@ -98,7 +98,7 @@ class Found(Interface):
 
     @property
     def guessed(self) -> dict[str, int]:
-        """Those of the sizes that nobody gave, and that do not follow from what was user_sizes."""
+        """Those of the sizes that nobody gave, and that do not follow from what was given."""
         return self.chosen.guessed
 
     def telling(self, nodes: Iterable[Unsettled] = ()) -> Found:

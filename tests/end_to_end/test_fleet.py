@@ -20,10 +20,13 @@ import pytest
 
 from bench.api.loading import load_module
 from support import deferred
+from support.features import is_there
 
 deferred.importorskip("ray")
-cluster = pytest.importorskip("bench.features.fleet.cluster")
-token = pytest.importorskip("bench.features.fleet.token")
+if not is_there("fleet"):
+    pytest.skip("the feature fleet is not there", allow_module_level=True)
+
+from bench.features.fleet import cluster, token  # noqa: E402
 
 if TYPE_CHECKING:
     from conftest import Harness

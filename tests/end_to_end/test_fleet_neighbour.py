@@ -19,6 +19,7 @@ import pytest
 
 from bench.api.loading import load_module
 from support import deferred
+from support.features import needs
 
 deferred.importorskip("ray")
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from conftest import Harness
 
 pytestmark = [
+    needs("fleet"),
     pytest.mark.thorough,
     pytest.mark.slow(seconds=30),
     pytest.mark.timeout(300),

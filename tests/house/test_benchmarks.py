@@ -24,6 +24,7 @@ from bench.api.loading import load_module
 from bench.measure import stats
 from bench.onnxfile.costs.profile import profile
 from bench.pipeline import code_digests
+from support.features import needs
 
 SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 
@@ -58,6 +59,7 @@ def test_a_strip_is_more_work_in_proportion_and_leaves_the_outputs_as_they_are(t
     assert np.array_equal(*outputs)
 
 
+@needs("compare")
 def test_each_revision_has_its_own_slowdown(scripts: Any, tmp_path: Path) -> None:
     folders = scripts("planted").revisions(tmp_path)
     assert list(folders) == [0, 3, 5, 10, 20]
@@ -78,6 +80,7 @@ def test_the_spread_over_sweeps_counts_the_intervals_that_hold_the_median(script
     assert math.isnan(scripts("sweeps").spread_of(rows[:1]).log_sd)
 
 
+@needs("compare")
 def test_the_smallest_slowdown_found_is_told_and_false_alarms_fail(
     scripts: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

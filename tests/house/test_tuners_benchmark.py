@@ -10,6 +10,7 @@ import pytest
 
 from bench.measure.stats import Estimate
 from bench.records import folder
+from support.features import needs
 
 FOUND, TUNED = "t/torch/a/raw/b/cpu/b1t1", "t/torch/a/tuned-x/b/cpu/b1t1"
 HELD_OUT = [path.replace("t/", "t~confirming/", 1) for path in (FOUND, TUNED)]
@@ -52,6 +53,7 @@ def test_losses_are_told_and_judged_in_the_unit_of_the_task(
     assert said in capsys.readouterr().out
 
 
+@needs("search")
 def test_a_search_for_targets_allows_a_loss_in_each_unit(scripts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     script = scripts("search_targets")
     typed: list[tuple[str, ...]] = []

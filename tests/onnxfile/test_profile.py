@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from bench import graphs
+from bench import onnxfile
 from bench.api.errors import InputError
 from bench.onnxfile.costs.profile import Profile, profile
 
@@ -283,4 +283,4 @@ def test_tensors_are_described_when_asked_for_and_without_the_file(tmp_path: Pat
 def test_the_package_has_the_function(tmp_path: Path) -> None:
     path = save(loop_model(while_small=False), tmp_path)
 
-    assert graphs.profile(path, dims={"N": 1}, observe=False) == profile(path, dims={"N": 1}, observe=False)
+    assert onnxfile.profile(path, dims={"N": 1}, observe=False) == profile(path, dims={"N": 1}, observe=False)

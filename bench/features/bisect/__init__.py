@@ -1,1 +1,1 @@
-"""The release of a package, or the commit, that made a cell slower or wrong, by bisection under noise."""
+"""The release of a package that made a cell slower or wrong, by bisection under noise."""

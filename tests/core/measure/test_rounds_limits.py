@@ -79,7 +79,7 @@ def test_after_the_budget_contenders_get_a_second_launch_and_others_no_first(
     bench.measure(cells, budget_s=10.0, second_s=second_s)
     assert bench.blocks[1:] == ([["one", "other"]] if is_second else []), "the fastest first: the last may be left out"
     assert bench.few_passes == [False] + [True] * is_second
-    assert bench.room_s == [None] + [second_s] * is_second
+    assert bench.room_s == [None] + [pytest.approx(second_s, abs=0.5)] * is_second
 
 
 @pytest.mark.parametrize(("budget_s", "expected"), [(41.0, [False, False]), (81.0, [False, False, True])])

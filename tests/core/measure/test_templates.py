@@ -468,7 +468,9 @@ def test_an_import_that_hangs_ends_with_what_waits_for_it(
 def test_nothing_is_imported_where_there_are_no_namespaces(own: templates.Templates, imported: Path) -> None:
     note = imported / "note"
     (imported / "noting.py").write_text(f"import pathlib\npathlib.Path({str(note)!r}).touch()")
-    (imported / "sitecustomize.py").write_text("from bench.measure import apart\napart.can_be_apart = lambda: False")
+    (imported / "sitecustomize.py").write_text(
+        "from bench.measure import namespaces\nnamespaces.can_be_apart = lambda: False"
+    )
     with Child(modules=("noting",)) as child:
         assert isinstance(child._process, subprocess.Popen)
     assert not note.exists()

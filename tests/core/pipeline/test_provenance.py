@@ -183,7 +183,7 @@ def test_what_a_figure_depends_on(digest: Callable[[], object], counts: set[str]
     found = reached(digest)
     assert counts - found == set()
     assert does_not_count & found == set()
-    assert not [name for name in found if name.startswith(("report/", "cli/", "decisions/"))]
+    assert not [name for name in found if name.startswith(("report/", "cli/", "decisions/", "features/"))]
 
 
 def bench(copy: Path, *arguments: str) -> str:

@@ -14,9 +14,9 @@ from onnx import helper
 openvino = pytest.importorskip("openvino")
 
 from openvino import opset13 as ops  # noqa: E402
-from plugins import test_openvino_graph as graphs  # noqa: E402
 
 from bench.plugins.engines.openvino import parameters  # noqa: E402
+from core.plugins import test_openvino_graph as graphs  # noqa: E402
 
 RNG = np.random.default_rng(0)
 

@@ -39,10 +39,10 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     def prepare(cells: Any, limits: Limits, told: Callable[[Any], None]) -> None:
         told("failed")
 
-    def held(**_: object) -> contextlib.AbstractContextManager[None]:
+    def hold(**_: object) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(work.lease, "held", held)
+    monkeypatch.setattr(work.lease, "hold", hold)
     monkeypatch.setattr(work, "_HERE", SimpleNamespace(prepare=prepare))
     monkeypatch.setattr(work, "_here", lambda value, *_: value)
     monkeypatch.setattr(opening, "subject", lambda value: value)

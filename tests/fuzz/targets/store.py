@@ -19,7 +19,14 @@ from bench.report.exports.figures import benchmarks
 from fuzz import folders, mutations, workplace
 from fuzz.watch import check_cells, check_printed, each
 
-INSTRUMENTED = ("bench.records", "bench.decisions", "bench.report", "bench.api.cell", "bench.measure.model")
+INSTRUMENTED = (
+    "bench.records",
+    "bench.decisions",
+    "bench.report",
+    "bench.features.compare",
+    "bench.api.cell",
+    "bench.measure.model",
+)
 seeds, changed = folders.seeds, mutations.of_lines
 smaller = mutations.smaller_lines
 
