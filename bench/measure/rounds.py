@@ -256,8 +256,8 @@ class _Rounds:
         method = self._method
         if self._is_late():
             passes = min(BRIEF_PASSES, method.min_passes)
-            room_s = self._left_s() + self._goal.second_s
-            return dataclasses.replace(method, min_passes=passes, max_passes=passes, room_s=max(0.0, room_s))
+            until_end_s = max(0.0, self._left_s() + self._goal.second_s)
+            return dataclasses.replace(method, min_passes=passes, max_passes=passes, room_s=until_end_s)
         if self._number == 1 and self._goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
             turns = math.ceil(self._num_first / self._num_machines())
