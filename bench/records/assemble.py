@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -27,8 +27,7 @@ from bench.records.metric_loss import Lost
 from bench.records.parameters import Sources
 from bench.records.rows import TO, Row
 
-TAILS = {"latency_p90_ns": 90.0, "latency_p99_ns": 99.0}
-"""The percentiles of a row above its median, by key."""
+T = TypeVar("T")
 PHASES = ("load", "first_inference", "steady")
 EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
@@ -68,42 +67,63 @@ def rows(
     for record in records.values():
         if (other := newest.get(record.cell.task)) is None or record.header.time > other.header.time:
             newest[record.cell.task] = record
-    launches: dict[TaskName, list[Launch]] = {}
+    of_task: dict[TaskName, list[Launch]] = {}
     for record in records.values():
-        launches.setdefault(record.cell.task, []).extend(record.launches)
-    busy = {task: busy_note(own, newest[task].header.machine) for task, own in launches.items()}
+        of_task.setdefault(record.cell.task, []).extend(record.launches)
+    busy = {task: busy_note(own, newest[task].header.machine) for task, own in of_task.items()}
     plain, of_threads, rates = costs.Plain(records), peaks or {}, read_bounds.ReadRates(records.values())
     parameters = Sources(records)
 
-    def row(path: str, record: Measured) -> Row:
-        cell = record.cell
-        coordinates = {"cell": path, **cell.coordinates, "busy_note": busy[cell.task], **_origin(record)}
-        if (reason := _outdated(record, records, newest[cell.task])) is not None:
-            return Row(**coordinates, status="skipped", reason=reason)
-        fields = _fields(record, records, twins.get(path), fitted.of(path), baseline, judged.get(path), parameters)
-        if record.failure is None:
-            reading = read_bounds.read_bound(record, rates)
-            latest_ns = fields.get("latency_p50_high_ns") or fields.get("latency_p50_ns")
-            if reading is not None and latest_ns and (refusal := reading.refusal(latest_ns)) is not None:
-                return Row(**coordinates, status="failed", reason=refusal)
-            fields |= costs.fields(record, fields.get("latency_p50_ns"), plain, of_threads.get(cell.threads), rates)
-        return Row(**coordinates, **fields)
+    def row_of(path: str, record: Measured) -> Row:
+        row = _empty(path, record)
+        row.busy_note = busy[record.cell.task]
+        if (reason := _outdated(record, records, newest[record.cell.task])) is not None:
+            row.status, row.reason = "skipped", reason
+            return row
+        row.same_as = twins.get(path)
+        _add_quality(row, record, records)
+        parameters.add(row, record)
+        launches = compared(record, records)
+        _add_timing(row, launches)
+        if (group := fitted.of(path)) is not None:
+            _add_comparison(row, group, baseline, judged.get(path))
+        _add_tails(row, launches)
+        if record.failure is not None:
+            return row
+        reading = read_bounds.read_bound(record, rates)
+        latest_ns = row.latency_p50_high_ns or row.latency_p50_ns
+        if reading is not None and latest_ns and (refusal := reading.refusal(latest_ns)) is not None:
+            row = _empty(path, record)
+            row.busy_note, row.status, row.reason = busy[record.cell.task], "failed", refusal
+            return row
+        costs.add(row, record, plain, of_threads.get(row.threads), rates)
+        return row
 
-    all_rows = [row(path, record) for path, record in records.items()]
+    all_rows = [row_of(path, record) for path, record in records.items()]
     _add_prefills(all_rows)
     return all_rows
 
 
-def _origin(record: Measured) -> dict[str, str | None]:
-    """On which machine, on which days and with which packages a record was measured."""
-    header = record.header
+def _empty(path: str, record: Measured) -> Row:
+    """A row without figures: what the cell is, on which machine, on which days and with which packages it ran."""
+    cell, header = record.cell, record.header
     days = sorted({time[:10] for launch in record.launches if (time := launch.time)})
     packages = [f"{name} {version}" for name, version in sorted(header.versions.items()) if version is not None]
-    return {
-        "machine": processors.description(header.machine) if header.machine else None,
-        "measured": TO.join(dict.fromkeys((days[0], days[-1]))) if days else None,
-        "packages": ", ".join(packages) or None,
-    }
+    return Row(
+        cell=path,
+        task=str(cell.task),
+        source=cell.source,
+        exporter=str(cell.exporter),
+        variant=cell.variant,
+        runtime=str(cell.runtime),
+        provider=str(cell.provider),
+        batch=cell.batch,
+        threads=cell.threads,
+        status="ok",
+        machine=processors.description(header.machine) if header.machine else None,
+        measured=TO.join(dict.fromkeys((days[0], days[-1]))) if days else None,
+        packages=", ".join(packages) or None,
+    )
 
 
 def _add_prefills(all_rows: Sequence[Row]) -> None:
@@ -143,52 +163,37 @@ def _judged_rows(
     return verdicts
 
 
-def _fields(
-    record: Measured,
-    records: Mapping[str, Measured],
-    twin: str | None,
-    fitted: Fitted | None,
-    other: str | None,
-    judged: Judged | None,
-    parameters: Sources,
-) -> dict[str, Any]:
-    """The fields of a row, without the cell's coordinates and costs."""
-    cell, quality, artifact = record.cell, record.quality, record.artifact
-    launches = compared(record, records)
-    timing = _timing(launches, cell.batch) if launches else {}
-    timing |= _compared(cell.path, fitted, other, judged) if fitted else {}
-    return {
-        "status": record.failure.status if record.failure else "ok",
-        "reason": record.failure.reason if record.failure else quality.reason if quality else None,
-        "same_as": twin,
-        "size_bytes": artifact.size_bytes if artifact else None,
-        **parameters.fields(record),
-        **(_judged(cell.path, quality, records) | _of_metric(quality, records) if quality else {}),
-        "warning": _warning(artifact, quality),
-        **timing,
-        **_tails(launches, timing.get("latency_p50_ns")),
-    }
+def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) -> None:
+    """Write into a row what its artifact is, and how right its outputs are."""
+    failure, artifact, quality = record.failure, record.artifact, record.quality
+    if failure is not None:
+        row.status, row.reason = failure.status, failure.reason
+    row.size_bytes = artifact.size_bytes if artifact else None
+    row.warning = _warning(artifact, quality)
+    if quality is None:
+        return
+    row.reason = row.reason if failure is not None else quality.reason
+    row.precision, row.fidelity, row.loss = quality.precision, quality.fidelity, quality.loss
+    row.metric_name, row.metric = quality.metric_name, (quality.metrics or {}).get(quality.metric_name or "")
+    row.metric_loss, row.max_abs_error = quality.metric_loss, quality.max_abs_error
+    row.metric_samples = _known(quality.num_samples)
+    row.placement = _placement(quality.placement)
+    row.judged_as, row.chance = _known(quality.judged_as), _known(quality.chance)
+    reference = _reference_of(quality, records)
+    row.chance_note = note(reference or quality)
+    if quality.metric_loss is None:
+        return
+    row.metric_loss_unit = quality.loss_unit
+    if quality.loses_nothing(row.cell, reference.precision if reference else None):
+        row.metric_loss_high = 0.0
+    elif isinstance(quality.lost, Lost):
+        row.metric_loss_high, row.convention = quality.lost.high(), _convention(quality, quality.lost)
+    else:
+        row.metric_loss_note = quality.lost if isinstance(quality.lost, str) else EARLIER
 
 
-def _judged(path: str, quality: Quality, records: Mapping[str, Measured]) -> dict[str, Any]:
-    same = ("precision", "fidelity", "loss", "metric_name", "metric_loss", "max_abs_error")
-    return {
-        **{name: getattr(quality, name) for name in same},
-        "metric": (quality.metrics or {}).get(quality.metric_name or ""),
-        "metric_loss_unit": None if quality.metric_loss is None else quality.loss_unit,
-        **_bound(path, quality, _reference_of(quality, records)),
-        "metric_samples": None if quality.num_samples is msgspec.UNSET else quality.num_samples,
-        "placement": _placement(quality.placement),
-    }
-
-
-def _of_metric(quality: Quality, records: Mapping[str, Measured]) -> dict[str, Any]:
-    """What the metric compares, how an answer that ignores the inputs would do, and whether the reference is better."""
-    return {
-        "judged_as": None if quality.judged_as is msgspec.UNSET else quality.judged_as,
-        "chance": None if quality.chance is msgspec.UNSET else quality.chance,
-        "chance_note": note(_reference_of(quality, records) or quality),
-    }
+def _known(value: T | msgspec.UnsetType) -> T | None:
+    return None if value is msgspec.UNSET else value
 
 
 def _reference_of(quality: Quality, records: Mapping[str, Measured]) -> Quality | None:
@@ -201,17 +206,6 @@ def _warning(artifact: Facts | None, quality: Quality | None) -> str | None:
     """What the outputs leave open, what the runtime warns of, and what the steps that made the artifact note."""
     notes = (*((quality.doubts, quality.warning) if quality else ()), artifact.info.get("note") if artifact else None)
     return "; ".join(filter(None, notes)) or None
-
-
-def _bound(path: str, quality: Quality, reference: Quality | None) -> dict[str, Any]:
-    """The most that may be lost of the metric, or why that cannot be told."""
-    if quality.metric_loss is None:
-        return {}
-    if quality.loses_nothing(path, reference.precision if reference else None):
-        return {"metric_loss_high": 0.0}
-    if isinstance(quality.lost, Lost):
-        return {"metric_loss_high": quality.lost.high(), "convention": _convention(quality, quality.lost)}
-    return {"metric_loss_note": quality.lost if isinstance(quality.lost, str) else EARLIER}
 
 
 def _convention(quality: Quality, lost: Lost) -> str | None:
@@ -257,58 +251,57 @@ def compared(record: Measured, records: Mapping[str, Measured]) -> list[Launch]:
     return [launch for launch in record.launches if launch.block in blocks]
 
 
-def _timing(launches: Sequence[Launch], batch: int) -> dict[str, Any]:
-    """Latency, cold start and memory of a cell's launches."""
+def _add_timing(row: Row, launches: Sequence[Launch]) -> None:
+    """Write into a row the latency, the cold start and the memory of its launches, where there are any."""
+    if not launches:
+        return
     samples = np.array([sample for launch in launches for sample in launch.samples_ns], float)
     medians = [median for launch in launches for median in launch.medians_ns]
     phases = [launch.memory.phases for launch in launches]
     peaks = [max(phase[name].peak_rss_bytes for name in PHASES) for phase in phases]
     imported = [phase["imports"].rss_bytes for phase in phases]
-    return {
-        "latency_p50_ns": float(np.median(medians)) if medians else None,  # where no baseline places it in the model
-        "throughput_per_s": batch * 1e9 / float(samples.mean()),
-        "input_spread": inputs.spread(launches),
-        "load_ns": float(np.median([launch.load_ns for launch in launches])),
-        "first_inference_ns": float(np.median([launch.first_inference_ns for launch in launches])),
-        "peak_rss_bytes": int(np.median(peaks)),
-        "model_rss_bytes": int(np.median(np.subtract(peaks, imported))),
-        "num_launches": len(launches),
-        "num_samples": len(samples),
-    }
+    row.latency_p50_ns = float(np.median(medians)) if medians else None  # where no baseline places it in the model
+    row.throughput_per_s = row.batch * 1e9 / float(samples.mean())
+    row.input_spread = inputs.spread(launches)
+    row.load_ns = float(np.median([launch.load_ns for launch in launches]))
+    row.first_inference_ns = float(np.median([launch.first_inference_ns for launch in launches]))
+    row.peak_rss_bytes = int(np.median(peaks))
+    row.model_rss_bytes = int(np.median(np.subtract(peaks, imported)))
+    row.num_launches, row.num_samples = len(launches), len(samples)
 
 
-def _tails(launches: Sequence[Launch], p50_ns: float | None) -> dict[str, float | None]:
-    """The percentiles above the median, in the same state of the machine as the median: none is below it.
+def _add_tails(row: Row, launches: Sequence[Launch]) -> None:
+    """Write into a row the percentiles above its median, in the same state of the machine as it: none is below it.
 
     Each sample is taken over the median of its launch, so that a launch in a slow or a fast state of the machine does
-    not count as slow or fast inferences; the percentile of all samples over their median, times `p50_ns`, is the row's.
+    not count as slow or fast inferences; the percentile of all samples over their median, times the row's median, is
+    the row's percentile.
     """
     own = [np.array(launch.samples_ns, float) for launch in launches if launch.samples_ns]
-    if p50_ns is None or not own:
-        return {}
+    if row.latency_p50_ns is None or not own:
+        return
     relative = np.concatenate([samples / np.median(samples) for samples in own])
-    percentiles = {key: stats.percentile(relative, percent) for key, percent in TAILS.items()}
     middle = float(np.median(relative))
-    return {key: None if value is None else p50_ns * (value / middle) for key, value in percentiles.items()}
+    p90, p99 = (stats.percentile(relative, percent) for percent in (90.0, 99.0))
+    row.latency_p90_ns = None if p90 is None else row.latency_p50_ns * (p90 / middle)
+    row.latency_p99_ns = None if p99 is None else row.latency_p50_ns * (p99 / middle)
 
 
-def _compared(path: str, fitted: Fitted, other: str | None, judged: Judged | None) -> dict[str, Any]:
-    """The latency as the model estimates it, and the ratio to the baseline or to another cell of the same group."""
-    latency, control = fitted.latency_ns(path), fitted.control
-    figures: dict[str, Any] = {}
-    if latency is not None:
-        ends = {"latency_p50_low_ns": latency.low, "latency_p50_high_ns": latency.high}
-        figures |= {"latency_p50_ns": latency.value, **ends}
-    if control is not None:
-        figures |= {"aa_low": control.ratio().low, "aa_high": control.ratio().high}
+def _add_comparison(row: Row, fitted: Fitted, other: str | None, judged: Judged | None) -> None:
+    """Write into a row the latency as the model estimates it, and the ratio to the baseline or to `other`."""
+    if (latency := fitted.latency_ns(row.cell)) is not None:
+        row.latency_p50_ns, row.latency_p50_low_ns, row.latency_p50_high_ns = latency.value, latency.low, latency.high
+    if fitted.control is not None:
+        control = fitted.control.ratio()
+        row.aa_low, row.aa_high = control.low, control.high
     reference = other or fitted.baseline
-    if path == reference:  # by definition; its own noise is the A/A interval
-        return {**figures, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
-    ratio = fitted.between(path, reference).ratio if reference in fitted.names else None
-    if ratio is None or judged is None:
-        return figures
-    figures |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
-    return {**figures, "verdict": judged.verdict, "q_value": judged.p_value}
+    if row.cell == reference:  # by definition; its own noise is the A/A interval
+        row.ratio = row.ratio_low = row.ratio_high = 1.0
+        return
+    ratio = fitted.between(row.cell, reference).ratio if reference in fitted.names else None
+    if ratio is not None and judged is not None:
+        row.ratio, row.ratio_low, row.ratio_high = ratio.value, ratio.low, ratio.high
+        row.verdict, row.q_value = judged.verdict, judged.p_value
 
 
 def baseline_of(record: Measured, records: Mapping[str, Measured]) -> Measured | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from bench.api.names import TaskName
 from bench.measure import roofline
 from bench.measure.roofline import Peaks
 from bench.records.lines import Cost
 from bench.records.measured_cell import Measured
-from bench.records.read_bounds import ReadBound, ReadRates, generation_of, read_bound
+from bench.records.read_bounds import ReadRates, generation_of, read_bound
 from bench.records.rows import Row
 
 
@@ -34,54 +33,40 @@ class Plain:
         return cost and Cost(macs=cost.macs, weight_bytes=artifact.size_bytes)
 
 
-def _of_pass(
-    bound: ReadBound, *, macs: int | None, seconds: float, peak: float | None, is_decode: bool
-) -> dict[str, Any]:
-    """The fields of a row that generates: its share of the bound, which of a prefill is mostly that of its products."""
-    compute_s = macs / peak if macs and peak else None
-    if compute_s is None and not is_decode:
-        return {}
-    by_memory = bound.seconds > (compute_s or 0.0)
-    least_s = max(bound.seconds, compute_s or 0.0)
-    return {"roof_share": least_s / seconds, "bound": "memory" if by_memory else "compute"}
-
-
-def fields(
-    record: Measured, latency_ns: float | None, plain: Plain, peaks: Peaks | None, rates: ReadRates
-) -> dict[str, Any]:
-    """The fields of a row about its costs, as far as they are known.
+def add(row: Row, record: Measured, plain: Plain, peaks: Peaks | None, rates: ReadRates) -> None:
+    """Write into a row with a latency what is known of its costs.
 
     Args:
-        record: the record of a cell that did not fail.
-        latency_ns: the row's median latency.
+        row: the row of a cell that did not fail.
+        record: the record of the cell.
         plain: of the records of all rows.
         peaks: peaks of the machine's processor with as many threads, for cells that surely ran on the processor.
         rates: how fast it reads, for cells that generate.
     """
-    figures = _costs(record, latency_ns, plain, peaks)
+    quality, cost, latency_ns = record.quality, _cost(record) or plain.borrowed(record), row.latency_p50_ns
+    row.macs = cost.macs if cost is not None else None
+    if not latency_ns or quality is None:
+        return
+    seconds = latency_ns / 1e9
+    if cost is not None and cost.macs is not None and quality.io_bytes is not None:
+        place = roofline.place(
+            macs=cost.macs,
+            num_bytes=cost.weight_bytes + quality.io_bytes,
+            seconds=seconds,
+            precision=quality.precision,
+            peaks=peaks if record.cell.provider.is_on_cpu else None,
+        )
+        row.macs_per_byte, row.gmacs_per_s = place.macs_per_byte, place.gmacs_per_s
+        row.peak_share, row.roof_share, row.bound = place.peak_share, place.roof_share, place.bound
     reading, generation = read_bound(record, rates), generation_of(record)
-    if reading is None or generation is None or not latency_ns:
-        return figures
-    peak = peaks.macs_per_s.get((record.quality and record.quality.precision) or "") if peaks else None
-    seconds, macs = latency_ns / 1e9, figures.get("macs")
-    own = _of_pass(reading, macs=macs, seconds=seconds, peak=peak, is_decode=generation.is_decode)
-    return {**figures, **own}
-
-
-def _costs(record: Measured, latency_ns: float | None, plain: Plain, peaks: Peaks | None) -> dict[str, Any]:
-    cost = _cost(record) or plain.borrowed(record)
-    if cost is None or cost.macs is None:
-        return {}
-    if not latency_ns or record.quality is None or record.quality.io_bytes is None:
-        return {"macs": cost.macs}
-    point = roofline.place(
-        macs=cost.macs,
-        num_bytes=cost.weight_bytes + record.quality.io_bytes,
-        seconds=latency_ns / 1e9,
-        precision=record.quality.precision,
-        peaks=peaks if record.cell.provider.is_on_cpu else None,
-    )
-    return {"macs": cost.macs, **dataclasses.asdict(point)}
+    if reading is None or generation is None:
+        return
+    # Of a pass over a prompt the products take most of the time: without their rate there is no bound.
+    peak = peaks.macs_per_s.get(quality.precision or "") if peaks else None
+    compute_s = row.macs / peak if row.macs and peak else None
+    if compute_s is not None or generation.is_decode:
+        row.roof_share = max(reading.seconds, compute_s or 0.0) / seconds
+        row.bound = "memory" if reading.seconds > (compute_s or 0.0) else "compute"
 
 
 def joined(rows: Iterable[Row], records: Mapping[str, Measured], peaks: Mapping[int, Peaks]) -> list[Row]:
@@ -93,12 +78,11 @@ def joined(rows: Iterable[Row], records: Mapping[str, Measured], peaks: Mapping[
         peaks: peaks of the machine's processor, by number of threads.
     """
     plain, rates = Plain(records), ReadRates(records.values())
-    return [
-        dataclasses.replace(row, **fields(records[row.cell], row.latency_p50_ns, plain, peaks.get(row.threads), rates))
-        if row.status == "ok"
-        else row
-        for row in rows
-    ]
+    copies = [dataclasses.replace(row) for row in rows]
+    for row in copies:
+        if row.status == "ok":
+            add(row, records[row.cell], plain, peaks.get(row.threads), rates)
+    return copies
 
 
 def _cost(record: Measured) -> Cost | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from bench.api.cell import Cell
 from bench.onnxfile.operators import ML, NCHWC
 from bench.records.measured_cell import Measured
+from bench.records.rows import Row
 
 FILE, SOURCE = "file", "source"
 """Where parameters were counted: in the file that the row runs, or in the model that the file was made of."""
@@ -42,16 +42,16 @@ class Sources:
         reference = self._records.get(record.quality.reference or "")
         return _counted(reference) if reference is not None else None
 
-    def fields(self, record: Measured) -> dict[str, Any]:
-        """The fields of a row about its parameters."""
+    def add(self, row: Row, record: Measured) -> None:
+        """Write into a row how many parameters it has, where they were counted, and why they are more or fewer."""
         number, source = _counted(record), self.of(record)
         if number is None:
-            is_known = source is not None and record.failure is None and not _is_without(record)
-            return {"num_params": source, "num_params_from": SOURCE} if is_known else {}
+            if source is not None and record.failure is None and not _is_without(record):
+                row.num_params, row.num_params_from = source, SOURCE
+            return
         is_of_source = _is_made_of_source(record)
-        note = None if is_of_source or source is None else _note(record, number, source)
-        place = SOURCE if is_of_source else FILE
-        return {"num_params": number, "num_params_from": place, "num_params_note": note}
+        row.num_params, row.num_params_from = number, SOURCE if is_of_source else FILE
+        row.num_params_note = None if is_of_source or source is None else _note(record, number, source)
 
 
 def _counted(record: Measured) -> int | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
 
 from bench.api.names import TaskName
+from bench.records.columns import ColumnSpec, Unit, columns_of
 
 TO = " to "
 """Stands between the first and the last day in `Row.measured`."""
+UNSHOWN = ColumnSpec(in_details=False)
+"""A text or a number that the page says elsewhere than in a cell's details."""
 
 
 # Not frozen: with slots, to make a row takes 0.7 µs instead of 3.8, and there may be 100,000 of them.
@@ -57,70 +61,83 @@ class Row:
         packages: versions of the packages that ran it, such as `numpy 2.3.4, onnxruntime 1.23.2`.
     """
 
-    cell: str
-    task: str
-    source: str
-    exporter: str
-    variant: str
-    runtime: str
-    provider: str
+    cell: Annotated[str, UNSHOWN]
+    task: Annotated[str, UNSHOWN]
+    source: Annotated[str, UNSHOWN]
+    exporter: Annotated[str, UNSHOWN]
+    variant: Annotated[str, UNSHOWN]
+    runtime: Annotated[str, UNSHOWN]
+    provider: Annotated[str, UNSHOWN]
     precision: str | None = None
-    batch: int
-    threads: int
+    batch: Annotated[int, UNSHOWN]
+    threads: Annotated[int, UNSHOWN]
     status: str
-    reason: str | None = None
+    reason: Annotated[str | None, UNSHOWN] = None
     fidelity: str | None = None
     same_as: str | None = None
     placement: str | None = None
-    warning: str | None = None
-    latency_p50_ns: float | None = None
-    latency_p50_low_ns: float | None = None
-    latency_p50_high_ns: float | None = None
-    latency_p90_ns: float | None = None
-    latency_p99_ns: float | None = None
-    throughput_per_s: float | None = None
-    input_spread: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
+    warning: Annotated[str | None, UNSHOWN] = None
+    latency_p50_ns: Annotated[
+        float | None,
+        ColumnSpec(
+            unit=Unit.TIME, ends=("latency_p50_low_ns", "latency_p50_high_ns"), in_brackets=True, export="latency"
+        ),
+    ] = None
+    latency_p50_low_ns: Annotated[
+        float | None, ColumnSpec(title="latency p50, low", unit=Unit.TIME, like="latency_p50_ns")
+    ] = None
+    latency_p50_high_ns: Annotated[
+        float | None, ColumnSpec(title="latency p50, high", unit=Unit.TIME, like="latency_p50_ns")
+    ] = None
+    latency_p90_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME, like="latency_p50_ns")] = None
+    latency_p99_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME, like="latency_p50_ns")] = None
+    throughput_per_s: Annotated[float | None, ColumnSpec(title="throughput (1/s)")] = None
+    input_spread: Annotated[float | None, ColumnSpec(title="spread over inputs", unit=Unit.SHARE, decimals=3)] = None
+    ratio: Annotated[
+        float | None, ColumnSpec(unit=Unit.RATIO, ends=("ratio_low", "ratio_high"), in_brackets=True, export="ratio")
+    ] = None
+    ratio_low: Annotated[float | None, ColumnSpec(unit=Unit.RATIO)] = None
+    ratio_high: Annotated[float | None, ColumnSpec(unit=Unit.RATIO)] = None
     verdict: str | None = None
     q_value: float | None = None
-    aa_low: float | None = None
-    aa_high: float | None = None
-    load_ns: float | None = None
-    first_inference_ns: float | None = None
-    peak_rss_bytes: int | None = None
-    model_rss_bytes: int | None = None
-    size_bytes: int | None = None
-    num_params: int | None = None
+    aa_low: Annotated[float | None, ColumnSpec(unit=Unit.RATIO)] = None
+    aa_high: Annotated[float | None, ColumnSpec(unit=Unit.RATIO, in_details=False)] = None
+    load_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME)] = None
+    first_inference_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME)] = None
+    peak_rss_bytes: Annotated[int | None, ColumnSpec(title="peak memory", unit=Unit.BYTES)] = None
+    model_rss_bytes: Annotated[int | None, ColumnSpec(title="memory", unit=Unit.BYTES, export="memory")] = None
+    size_bytes: Annotated[int | None, ColumnSpec(unit=Unit.BYTES, export="size")] = None
+    num_params: Annotated[int | None, ColumnSpec(title="parameters")] = None
     num_params_from: str | None = None
     num_params_note: str | None = None
-    macs: int | None = None
-    macs_per_byte: float | None = None
-    gmacs_per_s: float | None = None
-    peak_share: float | None = None
-    roof_share: float | None = None
-    bound: str | None = None
-    ttft_ns: float | None = None
+    macs: Annotated[int | None, ColumnSpec(title="MACs", unit=Unit.COUNT)] = None
+    macs_per_byte: Annotated[float | None, ColumnSpec(title="MACs/byte")] = None
+    gmacs_per_s: Annotated[float | None, ColumnSpec(title="GMAC/s")] = None
+    peak_share: Annotated[float | None, ColumnSpec(title="of the peak", unit=Unit.SHARE)] = None
+    roof_share: Annotated[float | None, ColumnSpec(title="of the roof", unit=Unit.SHARE)] = None
+    bound: Annotated[str | None, ColumnSpec(title="bound by")] = None
+    ttft_ns: Annotated[float | None, ColumnSpec(title="TTFT", unit=Unit.TIME)] = None
     loss: float | None = None
-    metric: float | None = None
+    metric: Annotated[float | None, ColumnSpec(export="metric")] = None
     metric_name: str | None = None
     judged_as: str | None = None
     chance: float | None = None
     chance_note: str | None = None
     busy_note: str | None = None
-    metric_loss: float | None = None
-    metric_loss_high: float | None = None
+    metric_loss: Annotated[
+        float | None, ColumnSpec(unit=Unit.LOSS, ends=(None, "metric_loss_high"), export="metric loss")
+    ] = None
+    metric_loss_high: Annotated[float | None, ColumnSpec(title="max drop", unit=Unit.LOSS)] = None
     metric_loss_note: str | None = None
-    metric_loss_unit: str | None = None
+    metric_loss_unit: Annotated[str | None, UNSHOWN] = None
     convention: str | None = None
     metric_samples: int | None = None
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0
-    machine: str | None = None
-    measured: str | None = None
-    packages: str | None = None
+    machine: Annotated[str | None, UNSHOWN] = None
+    measured: Annotated[str | None, UNSHOWN] = None
+    packages: Annotated[str | None, UNSHOWN] = None
 
     @property
     def task_name(self) -> TaskName:
@@ -128,4 +145,5 @@ class Row:
         return TaskName.parse(self.task)
 
 
-COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
+COLUMNS = columns_of(Row)
+"""The columns by key, in the order of the fields."""

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from bench.api.loss_units import DB
 from bench.api.printable import printable
+from bench.records.columns import COUNT, ColumnSpec, Steps, Unit
 from bench.records.parameters import SOURCE
 from bench.records.ranking import Group, Selection, is_baseline, short_name
-from bench.records.rows import Row
+from bench.records.rows import COLUMNS, Row
 from bench.report.writing import DASH, one_line
 
 DEFAULT_COLUMNS = (
@@ -26,43 +27,13 @@ WIDEST_TEXT = 32
 """Characters of such a text on a line of a terminal, where there is no room for more."""
 BREAKS = re.compile(r" (?![^\[(]*[\])])")
 """A blank at which a title may be broken: not one within brackets."""
-TIME = ((1e3, "µs"), (1e6, "ms"), (1e9, "s"))
-BYTES = ((1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
-COUNT = ((1.0, ""), (1e3, "thousand"), (1e6, "million"), (1e9, "billion"))
-UNITS = {"_ns": TIME, "_bytes": BYTES, "macs": COUNT}
-"""Units by the end of a key."""
-Steps = Sequence[tuple[float, str]]
-"""The factor and the name of each unit of a quantity, the smallest first."""
 OF_SOURCE = "*"
 """Behind a number of parameters that was not counted in the row's own file."""
 OF_SOURCE_MEANS = "*: parameters of the source, for they cannot be counted in the file."
-INTERVALS = {
-    "latency_p50_ns": ("latency_p50_low_ns", "latency_p50_high_ns"),
-    "ratio": ("ratio_low", "ratio_high"),
-}
-LOSSES = ("metric_loss", "metric_loss_high")
-"""Keys of losses of the metric, which are told in the unit `Row.metric_loss_unit`."""
 INTERVAL = " [95 %]"
 """The end of the title of a column whose figures have intervals."""
-TITLES = {
-    "latency_p50_low_ns": "latency p50, low",
-    "latency_p50_high_ns": "latency p50, high",
-    "model_rss_bytes": "memory",
-    "peak_rss_bytes": "peak memory",
-    "num_params": "parameters",
-    "macs": "MACs",
-    "throughput_per_s": "throughput (1/s)",
-    "input_spread": "spread over inputs (%)",
-    "macs_per_byte": "MACs/byte",
-    "gmacs_per_s": "GMAC/s",
-    "peak_share": "of the peak (%)",
-    "roof_share": "of the roof (%)",
-    "bound": "bound by",
-    "ttft_ns": "TTFT",
-    "metric_loss": "metric loss",
-    "metric_loss_high": "max drop",
-}
-TEXT = {"notes", *(field.name for field in dataclasses.fields(Row) if str(field.type).startswith("str"))}
+TEXT = {"notes", *(column.key for column in COLUMNS.values() if column.type is str)}
+"""Keys of columns of texts, which are aligned to the left."""
 
 
 def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:
@@ -74,17 +45,7 @@ def scale(values: Iterable[float], steps: Steps) -> tuple[float, str]:
 
 def unit_of(key: str, rows: Iterable[Row]) -> tuple[float, str]:
     """The factor and the name of the unit in which the values of a row's key read best."""
-    return scale((getattr(row, key) or 0 for row in rows), steps_of(key) or COUNT[:1])
-
-
-def title_of(key: str) -> str:
-    """The title of a row's key, without a unit."""
-    return TITLES.get(key, key.removesuffix("_ns").removesuffix("_bytes").replace("_", " "))
-
-
-def steps_of(key: str) -> Steps | None:
-    """Units that values of a row's key can be written in; None for a key whose values have no unit."""
-    return next((steps for suffix, steps in UNITS.items() if key.endswith(suffix)), None)
+    return scale((getattr(row, key) or 0 for row in rows), COLUMNS[key].unit.steps or COUNT[:1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,38 +114,38 @@ def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Colum
 
 
 def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
-    title = title_of(key)
     if key in TEXT:
+        title = COLUMNS[key].title if key in COLUMNS else key
         return Column(key, title, tuple(_text(key, row, group) for row in group.rows))
-    factor, decimals = 1.0, -1
-    if steps_of(key):
-        like = "latency_p50_ns" if key.startswith("latency") else key
-        factor, unit = unit_of(like, task)
-        title += f" ({unit})" if unit else ""
-        decimals = _decimals([getattr(row, like) / factor for row in task if getattr(row, like)])
-    elif key.endswith("_share"):
-        factor, decimals = 0.01, 1
-    elif key in LOSSES:
-        is_in_db = any(row.metric_loss_unit == DB for row in task)
-        factor, decimals = (1.0, 4) if is_in_db else (0.01, 3)
-        title += f" ({'dB' if is_in_db else '%'})"
-    elif key == "input_spread":
-        factor, decimals = 0.01, 3
-    elif key.startswith(("ratio", "aa_")):
-        decimals = max(3, _decimals([row.ratio for row in task if row.ratio], digits=1))
-    elif key == "metric" and len(names := {row.metric_name for row in task if row.metric_name}) == 1:
-        title += f" ({printable(names.pop())})"
+    spec = COLUMNS[key]
+    factor, decimals, unit = _scaled(spec, task)
     values = []
     for row in group.rows:
         value = _number(getattr(row, key), factor, decimals)
         if key == "num_params" and row.num_params_from == SOURCE:
             value += OF_SOURCE
-        low, high = (_number(getattr(row, end), factor, decimals) for end in INTERVALS.get(key, (key, key)))
-        has_interval = key in INTERVALS and DASH not in (value, low, high) and not (key == "ratio" and low == high)
-        values.append(f"{value} [{low}, {high}]" if has_interval else value)
-    if any("[" in value for value in values):
-        title += INTERVAL
-    return Column(key, title, tuple(values))
+        if spec.brackets:
+            low, high = (_number(getattr(row, end), factor, decimals) for end in spec.brackets)
+            if DASH not in (value, low, high) and not (key == "ratio" and low == high):
+                value = f"{value} [{low}, {high}]"
+        values.append(value)
+    title = spec.title + (f" ({unit})" if unit else "")
+    return Column(key, title + (INTERVAL if any("[" in value for value in values) else ""), tuple(values))
+
+
+def _scaled(spec: ColumnSpec, task: Sequence[Row]) -> tuple[float, int, str]:
+    """The factor of a column's unit, the decimals (-1: for each value its own), and the name of the unit."""
+    if spec.unit.steps:
+        factor, unit = unit_of(spec.like, task)
+        return factor, _decimals([getattr(row, spec.like) / factor for row in task if getattr(row, spec.like)]), unit
+    if spec.unit is Unit.SHARE:
+        return 0.01, spec.decimals, "%"
+    if spec.unit is Unit.LOSS:
+        return (1.0, 4, "dB") if any(row.metric_loss_unit == DB for row in task) else (0.01, 3, "%")
+    if spec.unit is Unit.RATIO:
+        return 1.0, max(3, _decimals([row.ratio for row in task if row.ratio], digits=1)), ""
+    names = {row.metric_name for row in task if row.metric_name} if spec.key == "metric" else set()
+    return 1.0, -1, printable(names.pop()) if len(names) == 1 else ""
 
 
 def with_bound(columns: Sequence[Column]) -> list[Column]:

@@ -25,7 +25,10 @@ def render(rows: Sequence[Row], records: Mapping[str, Record], *, format: str) -
         InputError: another format, or no cell of any experiment has a result.
     """
     if format not in ("md", "table"):
-        raise InputError(f"the experiments' tables are printed as md or table, not {format}; without --sweep, as any")
+        raise InputError(
+            f"the experiments' tables are printed as md or table, not {format}",
+            fix=f"leave out --sweep: --format {format} prints the rows",
+        )
     by_cell = {row.cell: row for row in rows}
     if not any(path in by_cell for experiment in EXPERIMENTS for path in experiment.cells):
         raise InputError("no result of the experiments; `bench run --sweep seed` measures them")

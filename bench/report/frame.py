@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from bench.api.errors import InputError
@@ -13,11 +12,11 @@ from bench.records.rows import COLUMNS, Row
 if TYPE_CHECKING:
     import pandas as pd
 
-DTYPES = {"str": "string", "int": "Int64", "float": "float64"}
+DTYPES = {str: "string", int: "Int64", float: "float64"}
 FIX = "pip install 'inferometer[data]'"
 
 
-def frame(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
+def frame(rows: Sequence[Row], columns: Collection[str] = COLUMNS) -> pd.DataFrame:
     """Rows as a data frame; a column has its type even if it has no value.
 
     Raises:
@@ -26,12 +25,13 @@ def frame(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> pd.DataFrame
     try:
         import pandas as pd
     except ImportError as error:
-        raise InputError(f"a data frame needs pandas; {FIX}") from error
-    types = {field.name: DTYPES[str(field.type).removesuffix(" | None")] for field in dataclasses.fields(Row)}
-    return pd.DataFrame({key: pd.array([getattr(row, key) for row in rows], dtype=types[key]) for key in columns})
+        raise InputError("a data frame needs pandas, which is not installed", fix=FIX) from error
+    return pd.DataFrame(
+        {key: pd.array([getattr(row, key) for row in rows], dtype=DTYPES[COLUMNS[key].type]) for key in columns}
+    )
 
 
-def parquet(rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> bytes:
+def parquet(rows: Sequence[Row], columns: Collection[str] = COLUMNS) -> bytes:
     """Rows as a Parquet file.
 
     Raises:

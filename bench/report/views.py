@@ -10,8 +10,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 
 from bench.api.printable import printable
+from bench.records.columns import TIME, Steps
 from bench.report import terminal, writing
-from bench.report.columns import TIME, Steps, scale
+from bench.report.columns import scale
 
 COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))

@@ -9,23 +9,16 @@ from collections.abc import Iterable, Mapping
 
 from bench.api.loss_units import SHARE
 from bench.measure.machine import name_of
+from bench.records.columns import Unit
 from bench.records.measurements import Measurements
 from bench.records.ranking import is_ranked
-from bench.records.rows import Row
-from bench.report.columns import INTERVALS, outcome_of
+from bench.records.rows import COLUMNS, Row
+from bench.report.columns import outcome_of
 
-EXPORTED = {
-    "latency_p50_ns": ("latency", "ns"),
-    "ratio": ("ratio", "times the baseline"),
-    "model_rss_bytes": ("memory", "bytes"),
-    "size_bytes": ("size", "bytes"),
-    "metric": ("metric", ""),
-    "metric_loss": ("metric loss", ""),
-}
-"""The keys of a row that are exported, each with a name and its unit; the unit of a metric is the metric's name, and
-that of its loss in the row."""
-ENDS: Mapping[str, tuple[str | None, str | None]] = {**INTERVALS, "metric_loss": (None, "metric_loss_high")}
-"""The keys of the ends of a figure's interval; the bound of the metric's loss is one-sided."""
+EXPORTED = {key: column for key, column in COLUMNS.items() if column.export}
+"""The columns that are exported, by key."""
+UNITS = {Unit.TIME: "ns", Unit.RATIO: "times the baseline", Unit.BYTES: "bytes"}
+"""Units of figures; that of a metric is the metric's name, and that of its loss stands in the row."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,25 +97,26 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
         higher_is_better: whether a higher metric is better.
     """
     figures = []
-    for key, (name, unit) in EXPORTED.items():
+    for key, column in EXPORTED.items():
         value = known(getattr(row, key))
-        low, high = (known(getattr(row, end)) if end else None for end in ENDS.get(key, (None, None)))
-        if value is not None:
-            is_metric = key == "metric"
-            if key == "metric_loss":
-                unit = row.metric_loss_unit or SHARE
-                name += "" if unit == SHARE else f" {unit}"  # other tools know a measure by its name alone
-            figures.append(
-                Figure(
-                    key=key,
-                    name=name,
-                    unit=(row.metric_name or "") if is_metric else unit,
-                    value=value,
-                    low=low,
-                    high=high,
-                    higher_is_better=is_metric and higher_is_better,
-                )
+        low, high = (known(getattr(row, end)) if end else None for end in column.ends)
+        if value is None:
+            continue
+        name, unit, is_metric = column.export, UNITS.get(column.unit, ""), key == "metric"
+        if column.unit is Unit.LOSS:
+            unit = row.metric_loss_unit or SHARE
+            name += "" if unit == SHARE else f" {unit}"  # other tools know a measure by its name alone
+        figures.append(
+            Figure(
+                key=key,
+                name=name,
+                unit=(row.metric_name or "") if is_metric else unit,
+                value=value,
+                low=low,
+                high=high,
+                higher_is_better=is_metric and higher_is_better,
             )
+        )
     return tuple(figures)
 
 

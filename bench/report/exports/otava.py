@@ -24,14 +24,14 @@ from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.printable import printable_json
-from bench.report.exports.figures import ENDS, EXPORTED, Benchmark
+from bench.report.exports.figures import EXPORTED, Benchmark
 from bench.report.writing import as_csv
 
 CONFIG = "otava.yaml"
 TIME, MACHINE, DIRECTION = "time", "machine", "metric_direction"
 DIRECTIONS = dict.fromkeys(EXPORTED, -1)
 """-1 for figures that are better when they are smaller; the direction of a metric is in the column `DIRECTION`."""
-INTERVALS = tuple(end for key in EXPORTED for end in ENDS.get(key, ()) if end is not None)
+INTERVALS = tuple(end for column in EXPORTED.values() for end in column.ends if end)
 ATTRIBUTES = ("versions", "baseline", *INTERVALS)
 COLUMNS = (TIME, MACHINE, "versions", "baseline", "num_launches", "metric_name", DIRECTION, *EXPORTED, *INTERVALS)
 
@@ -111,7 +111,7 @@ def _line(benchmark: Benchmark) -> Line:
     if "metric" in figures:
         line |= {"metric_name": figures["metric"].unit, DIRECTION: 1 if figures["metric"].higher_is_better else -1}
     for key, figure in figures.items():
-        low, high = ENDS.get(key, (None, None))
+        low, high = EXPORTED[key].ends
         line |= {
             title: value for title, value in ((key, figure.value), (low, figure.low), (high, figure.high)) if title
         }

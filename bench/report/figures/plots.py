@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.measure.stats import FASTER
 from bench.records import pareto
+from bench.records.columns import BYTES
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed, select, short_name
 from bench.records.rows import Row
-from bench.report.columns import BYTES, scale, unit_of
+from bench.report.columns import scale, unit_of
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import MEANING, drawn_latencies, whisker
 

@@ -13,12 +13,13 @@ from bench.decisions.best import Best
 from bench.decisions.constraints import unit_of
 from bench.decisions.standing import KEEP, NONE, WINNER
 from bench.measure.stats import Estimate
+from bench.records.columns import BYTES
 from bench.records.folder import in_order
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.records.warnings import warnings
 from bench.report import outcome
-from bench.report.columns import BYTES, scale
+from bench.report.columns import scale
 from bench.report.figures.canvas import digits
 from bench.report.page.strips import Strip, strip
 from bench.report.words import in_words, metric_in_words, title_of

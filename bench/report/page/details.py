@@ -11,18 +11,16 @@ from bench.api import loss_units
 from bench.measure.launch import Launch
 from bench.records import launches
 from bench.records.assemble import PHASES
+from bench.records.columns import BYTES, Unit
 from bench.records.rows import COLUMNS, Row
 from bench.records.store import Record
-from bench.report.columns import BYTES, INTERVALS, LOSSES, scale, steps_of, title_of
+from bench.report.columns import scale
 from bench.report.figures.canvas import digits
 from bench.report.writing import DASH, one_line
 
 LONGEST_TEXT = 600
-ENDS = {end for ends in INTERVALS.values() for end in ends}
-IN_PATH = {"cell", "task", "source", "exporter", "variant", "runtime", "provider", "batch", "threads"}
-IN_NOTE = {"reason", "warning"}
-ABOVE = {"machine", "measured", "packages", "metric_loss_unit"}
-"""Keys of what the page says once, or in other sections."""
+ENDS = {end for column in COLUMNS.values() for end in column.brackets or ()}
+"""Keys of ends of intervals, which stand behind the figure."""
 CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
 STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
@@ -47,43 +45,45 @@ def details(row: Row, record: Record, beside: Sequence[Launch]) -> dict[str, Any
 
 def _figures(row: Row) -> Section:
     lines = []
-    for key in COLUMNS:
+    for key, column in COLUMNS.items():
         value = getattr(row, key)
-        if key in IN_PATH | IN_NOTE | ENDS | ABOVE | {"aa_high"} or value is None:
+        if key in ENDS or not column.in_details or value is None:
             continue
         if key == "aa_low":
-            lines.append(["baseline against its copy", f"[{text_of(key, value)}, {text_of(key, row.aa_high)}]"])
+            ends = f"[{text_of(value, column.unit)}, {text_of(row.aa_high, column.unit)}]"
+            lines.append(["baseline against its copy", ends])
             continue
-        text = text_of(key, value, row.metric_loss_unit)
-        low, high = (getattr(row, end) for end in INTERVALS.get(key, (key, key)))
-        if key in INTERVALS and low is not None and high is not None and low != high:
-            text += f" [{text_of(key, low)}, {text_of(key, high)}]"
-        lines.append([title_of(key).removesuffix(" (%)"), text])
+        text = text_of(value, column.unit, row.metric_loss_unit)
+        if column.brackets:
+            low, high = (getattr(row, end) for end in column.brackets)
+            is_interval = low is not None and high is not None and low != high
+            text += f" [{text_of(low, column.unit)}, {text_of(high, column.unit)}]" if is_interval else ""
+        lines.append([column.title, text])
     return {"title": "Figures", "lines": lines}
 
 
-def text_of(key: str, value: object, unit: str | None = None) -> str:
+def text_of(value: object, unit: Unit = Unit.PLAIN, loss_unit: str | None = None) -> str:
     """A value of a row in the unit in which it reads best.
 
     Args:
-        key: key of the row.
-        value: its value.
-        unit: of a loss of the metric, that in which it is told.
+        value: the value.
+        unit: how it is stored.
+        loss_unit: of a loss of the metric, that in which it is stated.
     """
     if value is None:
         return DASH
-    if steps := steps_of(key):
+    if steps := unit.steps:
         assert isinstance(value, (int, float))
         if steps is BYTES and abs(value) < BYTES[0][0]:
             return f"{value:.0f} B"
-        factor, unit = scale([value], steps)
-        return f"{digits(value / factor, 4)} {unit}".strip()
-    if key in LOSSES:
-        return loss_units.text(float(str(value)), unit, digits=3)
-    if key == "input_spread" or key.endswith("_share"):
+        factor, name = scale([value], steps)
+        return f"{digits(value / factor, 4)} {name}".strip()
+    if unit is Unit.LOSS:
+        return loss_units.text(float(str(value)), loss_unit, digits=3)
+    if unit is Unit.SHARE:
         return f"{100 * float(str(value)):.3g} %"
     if isinstance(value, float):
-        return f"{value:.4f}" if key.startswith(("ratio", "aa_")) else f"{value:.5g}"
+        return f"{value:.4f}" if unit is Unit.RATIO else f"{value:.5g}"
     return f"{value:,}" if isinstance(value, int) else one_line(str(value))
 
 
@@ -113,7 +113,7 @@ def _lines(values: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
         if isinstance(value, Mapping):
             lines += _lines(value, f"{name}.")
         elif value is not None:
-            text = text_of(key, value) if key == "size_bytes" else _text(value)
+            text = text_of(value, Unit.BYTES) if key == "size_bytes" else _text(value)
             lines.append([name.removesuffix("_bytes").replace("_", " ") if not prefix else name, text])
     return lines
 
@@ -135,9 +135,9 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "num_samples": samples.num_samples,
         "median_us": _microseconds(samples.median_ns),
         "max_us": _microseconds(samples.max_ns),
-        "load": text_of("_ns", launch.load_ns),
-        "first": text_of("_ns", launch.first_inference_ns),
-        "peaks": [text_of("_bytes", peak) for peak in peaks],
+        "load": text_of(launch.load_ns, Unit.TIME),
+        "first": text_of(launch.first_inference_ns, Unit.TIME),
+        "peaks": [text_of(peak, Unit.BYTES) for peak in peaks],
         "state": ", ".join([*said, *([] if launch.quiet else ["never came to rest"])]),
         "samples_us": [_microseconds(sample) for sample in samples.kept_ns],
     }
