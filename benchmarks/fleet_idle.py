@@ -30,12 +30,13 @@ from scipy import stats
 
 from bench.api.cell import Cell
 from bench.measure import machine
-from bench.measure.block import Method, Result, Subject, run_block
+from bench.measure.block import Method, Result, run_block
 from bench.measure.blocks import BlocksHere
 from bench.measure.comparison import CELL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.measure.questions import Aims
+from bench.measure.subject import Subject
 from bench.pipeline.place import Here
 from bench.pipeline.sweep import Sweep
 from bench.pipeline.sweep_options import Options

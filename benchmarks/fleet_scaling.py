@@ -32,10 +32,11 @@ from simulation import Scenario, World
 from bench.features.fleet import cluster
 from bench.features.fleet.place import FleetPlace, Machine, remote
 from bench.measure import rounds
-from bench.measure.block import Method, Result, Subject
+from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
 from bench.measure.questions import Aims
 from bench.measure.rounds import Progress
+from bench.measure.subject import Subject
 from bench.records.store import Store
 
 LEASE_S = 2.0

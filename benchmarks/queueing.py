@@ -40,8 +40,8 @@ from bench.features.load.paired import Arrivals, Member
 from bench.features.load.scenarios import Demand
 from bench.features.load.served import Served
 from bench.features.load.service import Bounds, Driver, Service, Setup
-from bench.measure.block import Subject
 from bench.measure.limits import Limits
+from bench.measure.subject import Subject
 from bench.pipeline import opening, verify
 from bench.pipeline.flow import Verified
 from bench.records.lines import Header

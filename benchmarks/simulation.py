@@ -20,12 +20,13 @@ import numpy as np
 
 from bench.api.cell import Cell
 from bench.measure import blocks, ledgers, rounds
-from bench.measure.block import Method, Request, Result, Subject
+from bench.measure.block import Method, Result
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.memory import Memory
+from bench.measure.subject import Request, Subject
 
 EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 NOTHING = Request(operation=dict, arguments={})

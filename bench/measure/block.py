@@ -13,8 +13,7 @@ import itertools
 import math
 import random
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,55 +21,20 @@ import numpy as np
 
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
-from bench.measure import machine, passes, process
+from bench.measure import machine, passes, process, turns
 from bench.measure.belief import USUAL
 from bench.measure.clock import BurstPlan
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
-from bench.measure.interpreter import OWN, Interpreter
+from bench.measure.comparison import CELL
 from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.lost_time import Lost, Watch
 from bench.measure.parallel import on_all_cores
 from bench.measure.process import Child
 from bench.measure.session import Worker
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """A request to a worker: the operation and its arguments, as `Child.request` takes them."""
-
-    operation: Callable[..., Any]
-    arguments: Mapping[str, Any]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Subject:
-    """A cell that is ready to be measured, described without its plugins.
-
-    Attributes:
-        cell: the cell.
-        key: key of the cell's record.
-        environment: environment variables of the worker's process.
-        imports: the request that imports the packages of the cell's runtime.
-        opening: the request that opens the cell's session and leaves it open.
-        rss_bytes: resident memory of a worker that runs the cell, as the verification measured it.
-        interpreter: runs the worker.
-        program: what the machine's state acts on, see `comparison.Series`; empty for the name of the runtime.
-    """
-
-    cell: Cell
-    key: str
-    environment: Mapping[str, str]
-    imports: Request
-    opening: Request
-    rss_bytes: int
-    interpreter: Interpreter = OWN
-    program: str = ""
-
+from bench.measure.subject import Request, Subject
 
 MOST_FIRST = 1 << 16
 FINISH = Request(operation=Worker.finish, arguments={})
-ROLES = (REFERENCE, CONTROL, CELL)
 LEAST_ROOM = 4
 """Cells of a block for which there is room in any case."""
 SLOW_CELL_S = 1.0
@@ -161,6 +125,11 @@ class _Seat:
     replies: dict[str, Any] = dataclasses.field(default_factory=dict)
     parts: list[_Part] = dataclasses.field(default_factory=list)
 
+    @property
+    def cell(self) -> Cell:
+        """The cell of the subject."""
+        return self.subject.cell
+
     def ask(self, request: Request, timeout_s: float) -> None:
         """Send a request whose reply holds fields of `Launch`."""
         self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
@@ -179,7 +148,7 @@ class _Seat:
         warmup, part = self.parts[0].bursts[0], self.parts[place]
         warmed = [warmup] if place == 1 else []
         measured = {
-            "launch": uuid.uuid4().hex[:16],
+            "launch": turns.new_id(),
             "role": self.role,
             "machine": self.machine,
             "warmup_ns": [sample for burst in warmed for sample in (*burst.cold_ns, *burst.steady_ns)],
@@ -245,9 +214,7 @@ def run_block(
         block = _Block(baseline, method, out_of_time)
         with contextlib.suppress(_NothingToKeepError):
             begin = time.monotonic()
-            block.open(
-                [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)], workers
-            )
+            block.open(subjects, workers)
             block.warm_up()
             lost = [block.measure(time.monotonic() - begin)]
             if block.wants_repeat(lost[0], repeats or Repeats()):
@@ -269,16 +236,16 @@ class _Block:
         self._out_of_time = out_of_time
         self._first_request = random.randrange(MOST_FIRST)  # so that few passes of many blocks see all requests
 
-    def open(self, members: Sequence[tuple[Subject, str]], workers: contextlib.ExitStack) -> None:
-        """Start a worker for each subject in its role, and open their sessions.
+    def open(self, subjects: Sequence[Subject], workers: contextlib.ExitStack) -> None:
+        """Start two workers for the baseline and one for each subject, and open their sessions.
 
         Packages are imported on all cores at once. Loads and first inferences are figures of their own, so they run at
         the same time only while there is a core for each of their threads: beside another worker, the first inference
         of two threads on two cores took up to 15 times as long.
         """
-        threads = max(subject.cell.threads for subject, _ in members)
+        threads = max(subject.cell.threads for subject in (self._baseline, *subjects))
         limits = self._method.limits
-        for subject, role in random.sample(members, len(members)):
+        for subject, role in turns.roles(self._baseline, subjects):
             state = machine.state()
             started = Child(
                 environment=subject.environment, memory_bytes=limits.memory_bytes, interpreter=subject.interpreter
@@ -293,7 +260,7 @@ class _Block:
 
         def answered(seat: _Seat, outcome: BenchError | None) -> None:
             if isinstance(outcome, ChildError):
-                self._drop(seat, "open", outcome)
+                self._leave(seat, outcome, "open")
 
         on_all_cores(lambda seat: seat.ask(seat.subject.imports, limits.open_s), list(self._seats), answered)
 
@@ -306,7 +273,7 @@ class _Block:
         if (room_s := self._method.room_s) is not None:  # the baseline tells how many cells fit
             load_all([seat for seat in self._seats if seat.role != CELL])
             self._warm_up([seat for seat in self._seats if seat.role != CELL])
-            self._leave_out([subject for subject, role in members if role == CELL], room_s)
+            self._leave_out(subjects, room_s)
         load_all([seat for seat in self._seats if not seat.parts])
 
     def _leave_out(self, subjects: Sequence[Subject], room_s: float) -> None:
@@ -330,9 +297,12 @@ class _Block:
 
     def _warm_up(self, seats: Sequence[_Seat]) -> None:
         """Run the first burst of some workers, with the request of the first pass."""
-        for seat in random.sample(seats, len(seats)):
+
+        def warm(seat: _Seat) -> None:
             seat.parts.append(_Part())
-            self._attempt(seat, lambda seat: seat.burst(self._method, self._first_request))
+            seat.burst(self._method, self._first_request)
+
+        turns.take(seats, warm, self._leave)
 
     def measure(self, set_up_s: float) -> Lost:
         """Run passes until further ones would tell less than further launches, and return the time lost meanwhile.
@@ -384,9 +354,7 @@ class _Block:
         Args:
             lost: what was lost in the passes, and in these repeated, if they were.
         """
-        for seat in list(self._seats):
-            self._attempt(seat, lambda seat: seat.ask(FINISH, self._method.limits.burst_s))
-        self._seats.sort(key=lambda seat: (ROLES.index(seat.role), seat.subject.cell))
+        turns.take(self._seats, lambda seat: seat.ask(FINISH, self._method.limits.burst_s), self._leave)
         # By the time lost alone: a choice by the figures would be biased.
         best = min(lost, key=lambda each: each.most or 0.0)
         launches = {
@@ -396,15 +364,15 @@ class _Block:
 
     def _launches(self, place: int, lost: Lost, superseded: bool) -> tuple[tuple[Subject, Launch], ...]:
         shared = {
-            "block": uuid.uuid4().hex[:16],
-            "reference": self._baseline.cell.path,
+            **turns.block_fields(self._baseline.cell),
             "steal_share": lost.steal_share,
             "superseded": superseded,
             "first_request": self._first_request,
         }
         shares = lost.run_delay_shares
         return tuple(
-            (seat.subject, seat.launch(place, **shared, run_delay_share=shares[seat.child.pid])) for seat in self._seats
+            (seat.subject, seat.launch(place, **shared, run_delay_share=shares[seat.child.pid]))
+            for seat in turns.ordered(self._seats)
         )
 
     def _begin_part(self) -> Watch:
@@ -415,16 +383,9 @@ class _Block:
     def _run_pass(self) -> None:
         # The warm-up runs the request of the first pass.
         request = self._first_request + len(self._seats[0].parts[-1].bursts)
-        for seat in random.sample(self._seats, len(self._seats)):
-            self._attempt(seat, lambda seat: seat.burst(self._method, request))
+        turns.take(self._seats, lambda seat: seat.burst(self._method, request), self._leave)
 
-    def _attempt(self, seat: _Seat, step: Callable[[_Seat], None]) -> None:
-        try:
-            step(seat)
-        except ChildError as error:
-            self._drop(seat, "measure", error)
-
-    def _drop(self, seat: _Seat, stage: str, error: ChildError) -> None:
+    def _leave(self, seat: _Seat, error: ChildError, stage: str = "measure") -> None:
         """Let a cell that failed leave the block.
 
         Raises:

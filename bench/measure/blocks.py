@@ -8,7 +8,8 @@ from typing import Protocol
 
 import psutil
 
-from bench.measure.block import Method, Repeats, Result, Subject, run_block
+from bench.measure.block import Method, Repeats, Result, run_block
+from bench.measure.subject import Subject
 
 
 class Blocks(Protocol):

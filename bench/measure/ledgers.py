@@ -8,9 +8,10 @@ import datetime
 import msgspec
 
 from bench.measure import comparison
-from bench.measure.block import Result, Subject
+from bench.measure.block import Result
 from bench.measure.comparison import Series
 from bench.measure.launch import Launch
+from bench.measure.subject import Subject
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 from bench.api import Plugin, Runtime
 from bench.api.cell import Cell
 from bench.api.names import PluginName
-from bench.measure.block import Request, Subject
 from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
+from bench.measure.subject import Request, Subject
 from bench.pipeline import environments, operations, provenance
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog, declarations

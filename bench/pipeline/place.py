@@ -16,10 +16,10 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.names import TaskName
 from bench.measure import lease, machine
-from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.limits import Limits
 from bench.measure.parallel import on_all_cores
+from bench.measure.subject import Subject
 from bench.pipeline import opening, prepare, provenance, verify
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until

@@ -15,12 +15,13 @@ import pytest
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import blocks, ledgers, rounds
-from bench.measure.block import Failure, Method, Repeats, Result, Subject
+from bench.measure.block import Failure, Method, Repeats, Result
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
 from bench.measure.rounds import Progress
+from bench.measure.subject import Subject
 from support import records as made
 
 METHOD = Method()

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.measure.block import Subject
 from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
+from bench.measure.subject import Subject
 from bench.pipeline import sweeps
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until

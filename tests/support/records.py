@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from bench.api.artifact import Facts
 from bench.api.cell import Cell
-from bench.measure.block import Request, Subject
 from bench.measure.comparison import CONTROL, REFERENCE
 from bench.measure.launch import Launch
 from bench.measure.memory import Memory, Phase
+from bench.measure.subject import Request, Subject
 from bench.records.lines import Failure, Header, Line, Quality
 from bench.records.store import Record
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.measure.block import Subject
+from bench.measure.subject import Subject
 from bench.pipeline import opening, prepare
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog

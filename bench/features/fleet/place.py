@@ -18,9 +18,10 @@ from bench.features.fleet import work
 from bench.features.fleet.facts import Facts
 from bench.features.fleet.portable import Portable, Sent
 from bench.measure.block import Failure as BlockFailure
-from bench.measure.block import Method, Request, Result, Subject
+from bench.measure.block import Method, Result
 from bench.measure.lease import LeaseError
 from bench.measure.limits import Limits
+from bench.measure.subject import Request, Subject
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.place import Begun

@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import random
-import uuid
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -25,11 +23,11 @@ from bench.features.load import highest, lines
 from bench.features.load.lines import LoadLaunch
 from bench.features.load.served import Run, Served
 from bench.features.load.service import Bounds, Driver, Service, Setup
-from bench.measure import machine, process
-from bench.measure.block import Subject
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure import machine, process, turns
+from bench.measure.comparison import CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.stats import min_samples
+from bench.measure.subject import Subject
 
 FAILED = "turns"
 """Stands for a scenario in the line of a service that failed while services took turns."""
@@ -170,6 +168,11 @@ class _Seat:
     runs: list[Run] = dataclasses.field(default_factory=list)
     highest: list[highest.Found] = dataclasses.field(default_factory=list)
 
+    @property
+    def cell(self) -> Cell:
+        """The cell of the member."""
+        return self.member.subject.cell
+
 
 def run_block(
     baseline: Member,
@@ -205,8 +208,7 @@ def run_block(
     with contextlib.ExitStack() as stack, process.ended_at_once():
         driver = stack.enter_context(Driver(limits, bounds))
         block = _Block(baseline, driver, on_step)
-        everyone = [(baseline, REFERENCE), (baseline, CONTROL), *((member, CELL) for member in members)]
-        for member, role in random.sample(everyone, len(everyone)):
+        for member, role in turns.roles(baseline, members):
             block.open(member, role, stack, limits)
         for number, arrivals in enumerate(slices):
             if number > MIN_PASSES and out_of_time():
@@ -264,13 +266,16 @@ class _Block:
 
     def _everyone(self, act: Callable[[_Seat], None], name: str) -> None:
         """Act on every service, in random order; a service that fails leaves the block."""
-        for seat in random.sample(self._seats, len(self._seats)):
-            self._on_step(seat.member.subject.cell, name)
-            try:
-                act(seat)
-            except ChildError as error:
-                self._failures.append(Failure(member=seat.member, error=error))
-                self._seats.remove(seat)
+
+        def step(seat: _Seat) -> None:
+            self._on_step(seat.cell, name)
+            act(seat)
+
+        turns.take(self._seats, step, self._leave)
+
+    def _leave(self, seat: _Seat, error: ChildError) -> None:
+        self._failures.append(Failure(member=seat.member, error=error))
+        self._seats.remove(seat)
 
     def _replay(self, seat: _Seat, arrivals: Arrivals) -> Run:
         rows = arrivals.rows % seat.service.num_rows
@@ -281,17 +286,13 @@ class _Block:
         failures = tuple(self._failures)
         if not {REFERENCE, CONTROL} <= {seat.role for seat in self._seats}:
             return Result(launches=(), failures=failures)
-        seats = sorted(
-            self._seats,
-            key=lambda seat: ((REFERENCE, CONTROL, CELL).index(seat.role), seat.member.subject.cell),
-        )
         shared: dict[str, object] = {
-            "block": uuid.uuid4().hex[:16],
-            "reference": self._baseline.subject.cell.path,
+            **turns.block_fields(self._baseline.subject.cell),
             "rate": rate,
             "bound": (bound.statistic, bound.most_ns) if bound is not None else None,
         }
-        return Result(launches=tuple((seat.member, _launch(seat, shared)) for seat in seats), failures=failures)
+        launches = tuple((seat.member, _launch(seat, shared)) for seat in turns.ordered(self._seats))
+        return Result(launches=launches, failures=failures)
 
 
 def _keeps_up(runs: Sequence[Run]) -> bool:
@@ -319,7 +320,7 @@ def _launch(seat: _Seat, shared: dict[str, object]) -> LoadLaunch:
     fields = {
         **shared,
         **(lines.figures(counted) if counted else {}),
-        "launch": uuid.uuid4().hex[:16],
+        "launch": turns.new_id(),
         "role": seat.role,
         **seat.service.setup.as_fields(),
         "highest_ns": () if None in rates else tuple(int(1e9 / rate) for rate in rates if rate is not None),

@@ -16,8 +16,8 @@ from bench.features.load.service import Setup
 from bench.features.load.serving import Batching
 from bench.features.load.sweep import USUAL_SHARE, Services, starts
 from bench.measure import machine
-from bench.measure.block import Subject
 from bench.measure.ledgers import Group
+from bench.measure.subject import Subject
 from bench.plugins import catalog
 
 BATCHES = (1, 4, 16)

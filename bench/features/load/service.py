@@ -20,11 +20,11 @@ from bench.features.load.lines import LoadLaunch, LoadRun
 from bench.features.load.served import Run
 from bench.features.load.serving import Batching, Serving
 from bench.measure import energy
-from bench.measure.block import Subject
 from bench.measure.limits import Limits
 from bench.measure.parallel import on_all_cores
 from bench.measure.process import Child
 from bench.measure.scratch import Scratch
+from bench.measure.subject import Subject
 
 GRACE_S = 30.0
 """Time that a client may take beyond the time that its requests take."""

@@ -7,8 +7,8 @@ import numpy as np
 from bench.features.load import wire
 from bench.features.load.lines import Sporadic
 from bench.features.load.service import Driver, Service, Setup
-from bench.measure.block import Subject
 from bench.measure.limits import Limits
+from bench.measure.subject import Subject
 
 SCENARIO = "sporadic"
 BUSY, OTHER_WORK = "busy", "other work"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -18,10 +17,11 @@ from bench.features.load.paired import Arrivals, Bound, Member
 from bench.features.load.scenarios import USUAL_S, Demand
 from bench.features.load.served import Run
 from bench.features.load.service import Bounds, Driver, Service, Setup
-from bench.measure.block import Subject
 from bench.measure.comparison import REFERENCE
 from bench.measure.ledgers import Group
 from bench.measure.limits import Limits
+from bench.measure.subject import Subject
+from bench.measure.turns import new_id
 from bench.pipeline import prepare
 from bench.pipeline.sweep_options import Observer
 from bench.plugins import catalog
@@ -177,7 +177,9 @@ class Services:
             if self._asked.sporadic is not None:
                 scenario = sporadic.SCENARIO
                 with Driver(self._limits, self._asked.bounds) as driver:
-                    alone = sporadic.measure(subject, driver, self._limits, run=_new(), longest_s=self._asked.sporadic)
+                    alone = sporadic.measure(
+                        subject, driver, self._limits, run=new_id(), longest_s=self._asked.sporadic
+                    )
                 self._store.append(subject.key, alone)
         except ChildError as error:
             self._keep_run(member, scenario, error.reason, demand)
@@ -186,7 +188,7 @@ class Services:
 
     def _run(self, driver: Driver, service: Service, scenario: str, demand: Demand) -> Run | None:
         """Run one scenario and store what the load generator says; None where its answers are wrong."""
-        name = _new()
+        name = new_id()
         folder = self._store.folder / LOGS / name
         folder.mkdir(parents=True)
         settings, most_s = demand.settings(scenario), demand.longest_s(scenario)
@@ -223,7 +225,7 @@ class Services:
         known = demand is not None and scenario in loadgen.SCENARIOS
         line = self._line(
             member.setup,
-            run=_new(),
+            run=new_id(),
             scenario=scenario,
             settings=demand.settings(scenario) if demand is not None and known else {},
             is_valid=False,
@@ -287,7 +289,3 @@ def starts(arrivals: Arrivals, number: int) -> list[int]:
     """For each pass of a launch that looks for highest rates, which arrival comes first: another one in each pass."""
     passes = range(number * NUM_PROBING, (number + 1) * NUM_PROBING)
     return [len(arrivals.due_ns) * each // PROBING_PLACES % len(arrivals.due_ns) for each in passes]
-
-
-def _new() -> str:
-    return uuid.uuid4().hex[:16]

@@ -16,10 +16,11 @@ from bench.api.loss_units import AllowedLoss
 from bench.decisions import check
 from bench.decisions.check import Pair
 from bench.measure import rounds
-from bench.measure.block import Failure, Method, Result, Subject
+from bench.measure.block import Failure, Method, Result
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.limits import Limits
 from bench.measure.stats import Estimate
+from bench.measure.subject import Subject
 from bench.pipeline.flow import Verified
 from bench.records.lines import Quality
 from bench.records.metric_loss import Lost

@@ -15,11 +15,12 @@ import pytest
 
 from bench.api.errors import ChildError
 from bench.measure import blocks, rounds
-from bench.measure.block import Result, Subject
+from bench.measure.block import Result
 from bench.measure.blocks import BlocksHere
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Ledger
 from bench.measure.rounds import Progress
+from bench.measure.subject import Subject
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
 
 

@@ -19,10 +19,11 @@ from bench.api.errors import ArtifactError, BenchError, ChildError, InputError, 
 from bench.features.compare import side_by_side
 from bench.features.compare.changes import Change, judged
 from bench.measure import blocks, rounds
-from bench.measure.block import Failure, Method, Result, Subject
+from bench.measure.block import Failure, Method, Result
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
+from bench.measure.subject import Subject
 from bench.pipeline import prepare, provenance, verify
 from bench.pipeline.flow import Verified
 from bench.plugins import catalog
