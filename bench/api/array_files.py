@@ -197,7 +197,10 @@ def _header(file: IO[bytes], size_bytes: int, what: str) -> _Header:
     if dtype.kind not in KINDS or dtype.shape:
         raise InputError(f"{what} holds elements of the type {dtype.str}; save numbers, bools or texts")
     if len(shape) > MOST_AXES or any(size < 0 for size in shape):
-        raise InputError(f"{what} has the shape {_told(shape)}; up to {MOST_AXES} sizes of 0 and more are read")
+        raise InputError(
+            f"{what} has the shape {_told(shape)}; up to {MOST_AXES} sizes of 0 and more are read; "
+            "write it anew with numpy.save or numpy.savez"
+        )
     count = math.prod(shape)
     if not dtype.itemsize and count:
         raise InputError(

@@ -59,8 +59,9 @@ def explain(
     names = [str(options.here(Path(name), trust)) if name.startswith("hf:") else name for name in named]
     if model_options != Options() and not any(_is_model(stored, named) for named in names):
         raise InputError(
-            "--dataset, --metric, --output, --dim, --shape and --trust are about the file of a model; a cell has its "
-            "own"
+            f"--dataset, --metric, --output, --dim, --shape and --trust are about the file of a model, and {cell} is a "
+            "cell, which has its own",
+            fix="leave them out, or name a file",
         )
     chosen, *others = [_one(stored, named, model_options) for named in names]
     other = others[0] if others else None

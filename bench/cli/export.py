@@ -33,7 +33,10 @@ def export(
     cells = benchmarks(rows, stored.measurements)
     missing = left_out(rows)
     if not cells:
-        raise InputError(f"there is nothing to export: {missing}")
+        raise InputError(
+            f"there is nothing to export, which takes a cell that was timed and is right: {missing or 'no cell fits'}",
+            fix="`bench run` measures cells",
+        )
     options.say_notes(filter(None, [missing]))
     if format != "otava":
         options.write({"bmf": bmf, "gha": gha}[format].render(cells), output)

@@ -150,7 +150,10 @@ def pair_of_files(
     cell = _cell(task.name, runtime, provider, batch, threads)
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:
-        raise InputError(f"{new} is {artifact.format}, and {pinned} is {pinned_artifact.format}")
+        raise InputError(
+            f"{new} is {artifact.format}, and {pinned} is {pinned_artifact.format}; a pair has one format",
+            fix=f"`bench compare {pinned} {new}` compares any two",
+        )
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]
     notes += [f"{new}: {note}" for note in adopted.notes if note not in notes]

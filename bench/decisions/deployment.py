@@ -243,7 +243,11 @@ def measured_steps(record: Record, limits: Limits) -> list[Artifact]:
         raise InputError(f"there is no artifact of {cell}{reason}")
     steps = prepare.steps_of(cell, limits)
     if (steps[-1].canonical or steps[-1].sha256) != (measured.canonical or measured.sha256):
-        raise InputError(f"what is made of {cell} now is not what was measured; `bench run '{cell}'` measures it anew")
+        now, then = (artifact.canonical or artifact.sha256 for artifact in (steps[-1], measured))
+        raise InputError(
+            f"what is made of {cell} now is not what was measured: its digest is {now[:12]}, not {then[:12]}",
+            fix=f"`bench run '{cell}'` measures it anew",
+        )
     return steps
 
 

@@ -159,9 +159,15 @@ def _only_group(rows: Sequence[Row]) -> Group:
 def _check(group: Group, constraints: Constraints) -> None:
     task = group.task_name
     if constraints.is_of_generation and task.role is not Role.GENERATION:
-        raise InputError(f"{group.task} generates no text: it has no time to first token and no rate of tokens")
+        raise InputError(
+            f"{group.task} generates no text: it has no time to first token and no rate of tokens",
+            fix="leave out --max-ttft and --min-tokens-per-s",
+        )
     if constraints.min_tokens_per_s and task.is_prefill:
-        raise InputError(f"{group.task} times first tokens alone; pick among cells with more new tokens")
+        raise InputError(
+            f"{group.task} times first tokens alone, and a rate needs more new tokens",
+            fix="`bench show` lists tasks with more",
+        )
 
 
 def _over_baseline(measurements: Measurements, standing: Standing) -> Estimate | None:

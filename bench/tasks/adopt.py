@@ -116,7 +116,10 @@ def adopt(
     Wanted.of(options.metric, options.output)
     if path.is_dir() and (path / "task.py").is_file():
         if options != Options():
-            raise InputError(f"{path} is a task with samples and sizes of its own; change its task.py instead")
+            raise InputError(
+                f"{path} is a task with samples, sizes and a metric of its own, and takes no options of a file",
+                fix=f"leave them out, or change {path / 'task.py'}",
+            )
         adopted = _adopt_folder(path, beside, results)
     else:
         limits = limits or Limits.of(step_s=None, memory_bytes=None)

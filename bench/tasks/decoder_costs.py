@@ -113,7 +113,10 @@ def _built(folder_model: transformers_models.Opened) -> Any:
     if not hasattr(kind, "can_generate") or not kind.can_generate():
         raise InputError(f"{kind.__name__} does not generate text: its prefill and decode have no price")
     if getattr(folder_model.config, "is_encoder_decoder", False):
-        raise InputError(f"{kind.__name__} has an encoder; only models of a decoder alone are priced")
+        raise InputError(
+            f"{kind.__name__} has an encoder; only models of a decoder alone are priced",
+            fix="`bench profile` prices an ONNX file of each part",
+        )
     AttentionInterface.register(COUNTED, _attention)
     folder_model.config.use_cache = True
     failing = refused("transformers cannot build it from its config.json")

@@ -76,7 +76,7 @@ def check(path: Path) -> None:
     for at, block in enumerate(blocks):
         whole, _, rest = block.partition(b"\n\n")  # LightGBM reads no further than to an empty line
         if rest.strip():
-            raise InputError(f"its tree {at} has an empty line before its end")
+            raise InputError(f"its tree {at} has an empty line before its end, where LightGBM writes none")
         _check_tree(_fields(whole, f"tree {at}", bare=()), f"its tree {at}", columns)
 
 

@@ -132,7 +132,10 @@ def modes_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
     modes = named if isinstance(named, list) else [named]
     for mode in modes:
         if not isinstance(mode, str) or mode not in MODES:
-            raise InputError(f"its pooling mode {shown(mode)} is not known here; known are {', '.join(MODES)}")
+            raise InputError(
+                f"its pooling mode {shown(mode)} is not known here; known are {', '.join(MODES)}",
+                fix="change pooling_mode in the config.json of its pooling",
+            )
     if len(set(modes)) != len(modes):
         raise InputError(f"its pooling_mode {shown(modes)} names a mode twice")
     return tuple(modes)
@@ -157,7 +160,10 @@ def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Pat
             continue
         for key, allowed in (("in_features", int), ("out_features", int), ("bias", bool), ("activation_function", str)):
             if type(value := settings.get(key, DENSE.get(key))) is not allowed:
-                raise InputError(f"its {folder.name} has {shown(value)} for {key}; {NAMES[allowed]} is allowed")
+                raise InputError(
+                    f"its {folder.name} has {shown(value)} for {key}; {NAMES[allowed]} is allowed",
+                    fix="change its config.json",
+                )
         _activation(settings.get("activation_function", DENSE["activation_function"]))
         path = inside(weights_of(folder, trust=trust), root)
         wanted = (settings["out_features"], settings["in_features"])

@@ -130,7 +130,9 @@ class _Chooser:
     def rmse(self, targets: np.ndarray) -> Judge:
         """Judge by the error of an output of the targets' shape."""
         if targets.dtype.kind not in "fiub":
-            raise InputError(f"{self.data}: targets hold {targets.dtype}; rmse takes numbers")
+            raise InputError(
+                f"{self.data}: targets hold {targets.dtype}; rmse takes numbers", fix="--metric names another metric"
+            )
         values = targets.astype(np.float64)
         if num_bad := int(np.count_nonzero(~np.isfinite(values))):
             raise InputError(

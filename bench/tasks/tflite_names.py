@@ -93,7 +93,10 @@ def _check_signature(signature: Any, graphs: list[Any], what: str) -> None:
 
 def _there(table: Any, what: str) -> Any:
     if table is None:
-        raise InputError(f"{what} is not there")
+        raise InputError(
+            f"{what} is not there, which every file has that TensorFlow's converter wrote",
+            fix="write it anew with tf.lite.TFLiteConverter",
+        )
     return table
 
 

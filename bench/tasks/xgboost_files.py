@@ -69,7 +69,7 @@ def _stored(content: bytes) -> Object:
         InputError: it holds none.
     """
     if content[:1] != b"{":
-        raise InputError("it holds no object of JSON or UBJSON")
+        raise InputError(f"it begins with {content[:4]!r}; JSON and UBJSON begin an object with {{, and one is allowed")
     try:
         is_binary = content[1:2].isalpha()
         stored = ubjson.read(content) if is_binary else json.loads(content, object_pairs_hook=_pairs)
@@ -217,7 +217,9 @@ def _check_categories(tree: Object, inner: np.ndarray, count: int, compared: np.
         raise InputError(f"split_type of {what} has {len(kinds):,} numbers, and num_nodes says {count:,}")
     trees.check_places(kinds, 2, f"split_type of {what} is")
     if (odd := inner[(compared[inner] >= 0) & (kinds[inner] != compared[inner])]).size:
-        raise InputError(f"split_type of {what} does not fit feature_types at node {odd[0]}")
+        raise InputError(
+            f"split_type of {what} is {kinds[odd[0]]} at node {odd[0]}; by feature_types it must be {compared[odd[0]]}"
+        )
     if "split_type" not in tree:
         return 0
     keys = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
@@ -228,7 +230,9 @@ def _check_categories(tree: Object, inner: np.ndarray, count: int, compared: np.
     trees.check_places(sizes, len(values) + 1, f"categories_sizes of {what} is")
     trees.check_places(begins, len(values) + 1, f"categories_segments of {what} is")
     if len(nodes) and ((begins + sizes).max() > len(values) or (np.diff(nodes) <= 0).any()):
-        raise InputError(f"categories_segments or categories_nodes of {what} go beyond what is there, or back")
+        raise InputError(
+            f"categories_segments or categories_nodes of {what} go beyond the {len(values):,} categories, or back"
+        )
     trees.check_places(nodes, count, f"categories_nodes of {what} names node")
     if not np.array_equal(nodes, inner[kinds[inner] == 1]):
         raise InputError(f"categories_nodes of {what} are not the nodes that split_type says")

@@ -50,7 +50,7 @@ def folder() -> Path:
         kind = KINDS.get(stat.S_IFMT(state.st_mode), "a file")
         raise InputError(f"Ray's folder {path} is {kind}, not a folder", fix=f"remove it, or {elsewhere}")
     if state.st_uid != os.geteuid():
-        raise InputError(f"Ray's folder {path} belongs to another user", fix=elsewhere)
+        raise InputError(f"Ray's folder {path} belongs to another user; it has to be your own", fix=elsewhere)
     if state.st_mode & UMASK:
         mode = stat.S_IMODE(state.st_mode)
         raise InputError(

@@ -136,12 +136,15 @@ def _scenarios(scenario: Sequence[str] | None, idle: str) -> tuple[list[str], fl
 def _check_plan(ctx: typer.Context, latency: str | None, baseline: str | None) -> None:
     """Refuse options that a plan chooses for itself, and a plan without a bound on the latency."""
     if baseline is not None:
-        raise InputError("--plan compares with the way that answers most requests a second: leave out --baseline")
+        raise InputError(
+            f"--plan compares with the way that answers most requests a second, not with {baseline}",
+            fix="leave out --baseline",
+        )
     sources = {name: ctx.get_parameter_source(name) for name in PLANNED}
     ignored = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if ignored:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in ignored)
-        raise InputError(f"--plan chooses for itself: leave out {named}")
+        raise InputError(f"--plan chooses {named} for itself, and takes none", fix=f"leave out {named}")
     if latency is None:
         raise InputError("--plan needs a bound on the latency, such as --latency 20ms")
 

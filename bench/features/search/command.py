@@ -115,7 +115,10 @@ def _check(task: str | None, model: Path | None, axes: Mapping[str, Sequence[int
     if several := [name for name, sizes in axes.items() if len(sizes) > 1 or name == BATCH]:
         raise InputError(f"--dim {several[0]}: a search is for one request; name one size, and the batch with --batch")
     if threads > machine.num_cores():
-        raise InputError(f"--threads {threads} is more than the {machine.num_cores()} cores here")
+        raise InputError(
+            f"--threads {threads} is more than the {machine.num_cores()} cores here",
+            fix=f"name 1 to {machine.num_cores()}",
+        )
 
 
 def _print(searched: Searched, request: tuple[str, int, int], objective: str, max_metric_drop: str) -> None:

@@ -233,7 +233,10 @@ def confirmed(
     """
     group = _group(stored, request)
     if group is None:
-        raise InputError(f"no cell of {request[0]} was timed")
+        raise InputError(
+            f"no cell of {request[0]} was timed, and finalists are compared with those that were",
+            fix=f"`bench run '{request[0]}/*'` measures them",
+        )
     paths, keepers, rivals = ([cell.path for cell in each] for each in cells)
     timed = _timed(keepers, objective)
     rows = [row for row in group.rows if row.cell in paths]

@@ -118,7 +118,10 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
         name = event["name"].removesuffix(SUFFIX)
         seen[name][pair] += 1
         if len(seen[name]) > MAX_EXECUTIONS:
-            raise BenchError(f"node {name!r} ran with more than {MAX_EXECUTIONS} different shapes")
+            raise BenchError(
+                f"node {name!r} ran with more than {MAX_EXECUTIONS:,} different shapes, the most that are counted",
+                fix="give --inputs for which it runs less often",
+            )
     return {
         "nodes": {
             name: [

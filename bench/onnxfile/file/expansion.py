@@ -125,7 +125,9 @@ def _next_call(
         if called in path:
             names = [name for _, name, _ in path]
             circle = " -> ".join(map(repr, [*names[list(path).index(called) :][:8], called[1]]))
-            raise InputError(f"its function {called[1]!r} calls itself: {circle}")
+            raise InputError(
+                f"its function {called[1]!r} calls itself: {circle}; ONNX allows no recursion: export the model anew"
+            )
         if called is not None:
             return called
         done[key] = _of_function(functions[key], done)

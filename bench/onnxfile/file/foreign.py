@@ -137,7 +137,10 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     if not value.name or not value.name.isprintable():
         raise InputError(f"{what} has no name that can be printed")
     if value.type.WhichOneof("value") != "tensor_type":
-        raise InputError(f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared")
+        raise InputError(
+            f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared",
+            fix="`bench graph extract` cuts out the part between tensors",
+        )
     number = value.type.tensor_type.elem_type
     if number == onnx.TensorProto.STRING:
         return STRING

@@ -50,7 +50,8 @@ def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
         sizes = tuple(map(int, match["sizes"].split(",")))
         if re.search(r"=\d+,", name):
             raise InputError(
-                f"not one dimension: '{name}={match['sizes']}'; write --dim height=224,448 --dim width=320"
+                f"not one dimension: '{name}={match['sizes']}'; each has an option of its own, with its sizes: "
+                "write --dim height=224,448 --dim width=320"
             )
         if name in axes or len(set(sizes)) != len(sizes):
             raise InputError(f"--dim names {name!r} twice, or a size of it; write each once, as in --dim {name}=16,64")

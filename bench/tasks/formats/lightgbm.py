@@ -14,7 +14,8 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
-NO_MODEL, ADVICE = "it is no model that LightGBM's save_model() wrote", "; no other .txt file can be measured"
+NO_MODEL = "it is no model that LightGBM's save_model() wrote"
+ADVICE = "; write it anew with save_model(): no other .txt file can be measured"
 FORMAT = Format(described="a LightGBM .txt file", suffixes=(".txt",))
 
 

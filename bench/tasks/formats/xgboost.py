@@ -14,7 +14,7 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
-NO_MODEL = "it is no model that XGBoost's save_model() wrote"
+NO_MODEL, ADVICE = "it is no model that XGBoost's save_model() wrote", "; write it anew with save_model()"
 FORMAT = Format(described="an XGBoost .json or .ubj file", suffixes=(".json", ".ubj"))
 
 
@@ -36,7 +36,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     Raises:
         InputError: XGBoost cannot open the file, or the model does not run.
     """
-    booster_files.check(xgboost_files.check, path, NO_MODEL)
+    booster_files.check(xgboost_files.check, path, NO_MODEL, advice=ADVICE)
     with refused(NO_MODEL):
         booster = boosters.open_xgboost(path)
         output = boosters.xgboost_output(booster)

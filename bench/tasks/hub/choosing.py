@@ -161,7 +161,10 @@ def _named(files: Mapping[str, Entry], reference: Reference, path: str, *, trust
     if is_file:
         model_format = _format_of_file(name, here, trust=trust)
     elif (model_format := _format_of(names)) is None:
-        raise InputError(f"{here} is a folder of no kind that can be measured; {formats.allowed()}")
+        raise InputError(
+            f"{here} is a folder of no kind that can be measured; {formats.allowed()}",
+            fix=f"name another path in {bare}",
+        )
     if model_format is not None and model_format.code is not None and not trust:
         raise InputError(f"{here} holds {model_format.code}; add --trust to fetch and load it")
     parts = model_format.parts(name, names, trust) if model_format else [name]

@@ -198,7 +198,10 @@ class Hub:
             raise InputError(f"{self.host} leads to what is no address")
         is_here = _is_here(parts.hostname)
         if not parts.hostname or parts.scheme not in (("https", "http") if is_here else ("https",)):
-            raise InputError(f"the hub is reached over https alone, and {self.host} leads to {place}")
+            raise InputError(
+                f"the hub is reached over https alone, and {self.host} leads to {place}",
+                fix="HF_ENDPOINT names another hub, beginning with https://",
+            )
         if is_here and not self._is_here:
             raise InputError(f"{self.host} leads to this machine, {place}; that is not followed")
 

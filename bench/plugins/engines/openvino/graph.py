@@ -59,7 +59,9 @@ def of_archive(path: Path, target: Path, shapes: Mapping[str, Sequence[int]]) ->
     try:
         model.reshape({name: list(shape) for name, shape in shapes.items()})
     except RuntimeError as error:
-        raise InputError(f"the shapes do not fit the model: {error}") from error
+        raise InputError(
+            f"the shapes {shapes} do not fit the model: {error}", fix="--shape and --dim give others"
+        ) from error
     write(model, target)
 
 
