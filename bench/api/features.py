@@ -7,14 +7,16 @@ The core imports no feature by name. Where features may add something, it asks f
     tables.py       `TABLES`: what `bench show --sweep NAME` prints, by that name
     plots.py        `paths`: what `bench plot` draws besides
     page.py         `sections`: what the page of `bench report` shows below the rows of a task
-    explain.py      `addition`: what `bench explain` shows of a cell besides
+    explain.py      `addition`: the table that `bench explain` shows of a cell besides, an `ExplanationTable`
     deployment.py   `addition`: what `bench pick` prints besides, and keeps with a deployment
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 
 from bench.api import loading
@@ -29,3 +31,26 @@ def modules(part: str) -> list[ModuleType]:
 def _with(part: str) -> tuple[str, ...]:
     """The features that have a file of a name."""
     return tuple(sorted(path.parent.name for path in (loading.PACKAGE / "features").glob(f"*/{part}.py")))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExplanationTable:
+    """What a feature adds to an explanation: a table under a title, which is left out where it has no lines.
+
+    Attributes:
+        key: its name in the explanation as JSON.
+        content: its value there.
+        title: the title.
+        text: a paragraph before the table.
+        columns: titles of the columns.
+        lines: the lines, with a text for each column.
+        num_names: number of columns that hold names, from the left.
+    """
+
+    key: str
+    content: object
+    title: str
+    text: str
+    columns: Sequence[str]
+    lines: Sequence[Sequence[str]]
+    num_names: int = 1

@@ -13,7 +13,6 @@ from bench.cli import (
     best,
     check,
     clean,
-    explain,
     export,
     graph,
     options,
@@ -31,7 +30,6 @@ OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Decide": {"pick": pick.pick, "best": best.best},
     "Inspect": {
         "show": show.show,
-        "explain": explain.explain,
         "graph": graph.app,
         "roofline": roofline.roofline,
         "list": list_command.list_,

@@ -17,7 +17,9 @@ from bench.decisions.model_cells import plain_cell
 from bench.plugins import catalog
 from bench.records import folder as stored
 from bench.tasks import adopt
+from support.features import needs
 
+pytestmark = needs("explain")
 TOY = "toy/null/native/raw/{runtime}/cpu/b1t1"
 DEADLY = '''
 """The null runtime, whose profiler ends the process."""

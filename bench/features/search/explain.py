@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from bench.api.cell import Cell
-from bench.decisions.explain import Addition
+from bench.api.features import ExplanationTable
 from bench.features.search import saved
 from bench.features.search.design import Choice
 from bench.features.search.effects import decibels
@@ -44,10 +44,10 @@ class LetterEffect:
     size_bytes: float
 
 
-def addition(stored: Results, cell: Cell) -> Addition:
+def addition(stored: Results, cell: Cell) -> ExplanationTable:
     """The letters and options of a cell, those that save most first; no lines where no search proposed the cell."""
     letters = letters_of(saved.read(stored.folder), cell)
-    return Addition(
+    return ExplanationTable(
         key="letters", content=letters, title=TITLE, text=TEXT, columns=COLUMNS, lines=_lines(letters), num_names=3
     )
 

@@ -26,7 +26,7 @@ def test_no_option_of_a_command_has_two_meanings(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["run", "check", "explain", *(pytest.param(name, marks=needs(name)) for name in ("compare", "load"))]
+    "name", ["run", "check", *(pytest.param(name, marks=needs(name)) for name in ("compare", "explain", "load"))]
 )
 def test_a_metric_and_an_output_can_be_named_where_samples_can(name: str) -> None:
     assert {"--dataset", "--metric", "--output"} <= {
@@ -56,12 +56,12 @@ def test_help_that_nobody_reads_to_its_end_is_no_error() -> None:
 GROUPS = {
     "Measure": ["run", "fleet", "load"],
     "Decide": ["pick", "best", "compare", "search"],
-    "Inspect": ["show", "explain", "graph", "roofline", "list", "profile"],
+    "Inspect": ["show", "graph", "roofline", "list", "explain", "profile"],
     "Share": ["report", "plot", "export"],
     "Maintain": ["check", "clean", "bisect", "doctor"],
 }
 OF_THE_CORE = {
-    *("run", "pick", "best", "show", "explain", "graph", "roofline", "list"),
+    *("run", "pick", "best", "show", "graph", "roofline", "list"),
     *("report", "plot", "export", "check", "clean"),
 }
 

@@ -16,6 +16,7 @@ from bench.records import assemble
 from bench.report import excerpt
 from bench.report.page import page as page_module
 from support import page_records as made
+from support.features import needs
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -249,7 +250,10 @@ STATES = {
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(name, marks=needs("explain")) if name == "explain" else name for name in COMMANDS],
+)
 def test_a_folder_that_holds_little_is_shown_or_refused(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, command: str
 ) -> None:

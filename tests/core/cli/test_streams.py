@@ -51,7 +51,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ["run", "--dim", f"n{STEERS}=x"],
         ["run", "--model", "m.onnx", "--shape", f"n{STEERS}=1xx"],
         ["pick", f"t{STEERS}"],
-        ["explain", f"t{STEERS}"],
+        pytest.param(["explain", f"t{STEERS}"], marks=needs("explain")),
         ["check", f"/nowhere{STEERS}"],
         ["best", "--into", f"/nowhere{STEERS}"],
     ],

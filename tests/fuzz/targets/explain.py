@@ -20,23 +20,24 @@ from bench.api import NodeTime
 from bench.api.artifact import Artifact
 from bench.api.errors import BenchError, ChildError, InputError
 from bench.decisions import deployment
-from bench.decisions.explain import explain
+from bench.features.explain import inspection
+from bench.features.explain import render as report
+from bench.features.explain.explanation import explain
 from bench.measure.limits import Limits
 from bench.onnxfile.diff import drift
 from bench.onnxfile.file import foreign, lazy
 from bench.onnxfile.file.digest import all_nodes
-from bench.pipeline import inspection, operations
+from bench.pipeline import operations
 from bench.plugins import catalog
 from bench.records import folder
 from bench.records.store import Record
-from bench.report import explain as report
 from fuzz import beside, folders, models, workplace
 from fuzz.watch import check_printed, each
 
 INSTRUMENTED = (
     "bench.decisions",
     "bench.onnxfile.diff",
-    "bench.report.explain",
+    "bench.features.explain.render",
     "bench.report.writing",
     "bench.records",
 )

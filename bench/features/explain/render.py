@@ -11,10 +11,10 @@ from typing import Any
 
 from bench.api import NodeTime
 from bench.api.printable import printable
-from bench.decisions.explain import Explanation, Side, Step
-from bench.decisions.operator_times import Change
+from bench.features.explain.explanation import Explanation, Side, Step
+from bench.features.explain.inspection import NUM_RUNS
+from bench.features.explain.operator_times import Change
 from bench.measure.questions import Aims
-from bench.pipeline.inspection import NUM_RUNS
 from bench.report import writing
 from bench.report.templates import Block, fill
 
@@ -40,7 +40,7 @@ def render(explanation: Explanation, *, format: str) -> str:
         else [("", explanation.after)]
     )
     text = fill(
-        "templates/explain.j2",
+        "features/explain/explain.j2",
         filters={"compared": _compared},
         found=explanation,
         title=document.title,

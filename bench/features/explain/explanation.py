@@ -15,11 +15,13 @@ from bench.api import NodeTime, Task
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError, InputError
-from bench.decisions import deployment, operator_times
+from bench.api.features import ExplanationTable
+from bench.decisions import deployment
+from bench.features.explain import inspection, operator_times
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.pipeline import inspection, provenance
+from bench.pipeline import provenance
 from bench.plugins import catalog
 from bench.records.folder import Results
 from bench.records.measurements import Measurements
@@ -82,29 +84,6 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Addition:
-    """What a feature adds to an explanation: a table under a title, which is left out where it has no lines.
-
-    Attributes:
-        key: its name in the explanation as JSON.
-        content: its value there.
-        title: the title.
-        text: a paragraph before the table.
-        columns: titles of the columns.
-        lines: the lines, with a text for each column.
-        num_names: number of columns that hold names, from the left.
-    """
-
-    key: str
-    content: object
-    title: str
-    text: str
-    columns: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    num_names: int = 1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
     """The explanation of a cell.
 
@@ -129,7 +108,7 @@ class Explanation:
     drift: Mapping[str, Any] | None
     drift_reason: str | None
     notes: Sequence[str]
-    additions: Sequence[Addition] = ()
+    additions: Sequence[ExplanationTable] = ()
 
     def operators(self) -> list[operator_times.OperatorTime]:
         """Time by operator of the explained cell and of the other cell; empty where the cell's nodes are unknown."""

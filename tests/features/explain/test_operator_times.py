@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.api import NodeTime
-from bench.decisions.operator_times import Change, Match, OperatorTime, by_operator, changes, match
+from bench.features.explain.operator_times import Change, Match, OperatorTime, by_operator, changes, match
 
 
 def node(operator: str, reads: str, makes: str, time_ns: float = 1.0, *, covers: str | None = None) -> NodeTime:

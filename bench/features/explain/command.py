@@ -47,9 +47,9 @@ def explain(
     """
     from bench.api import features
     from bench.api.errors import InputError
-    from bench.decisions.explain import explain as find
+    from bench.features.explain import render as report
+    from bench.features.explain.explanation import explain as find
     from bench.measure.limits import Limits
-    from bench.report import explain as report
     from bench.report.terminal import Console
     from bench.tasks.adopt import Options
 
@@ -98,3 +98,7 @@ def _one(stored: Results, named: str, model_options: Options) -> str:
         more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
         raise InputError(f"one cell at a time; {named!r} names {', '.join(paths[:3])}{more}")
     return paths[0]
+
+
+COMMANDS = {"Inspect": {"explain": explain}}
+"""The command, under its heading of `bench --help`."""

@@ -10,9 +10,9 @@ from typing import Any
 from bench.api import NodeTime
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
-from bench.decisions.explain import Explanation, Side, Step
+from bench.features.explain.explanation import Explanation, Side, Step
+from bench.features.explain.render import MOST_LINES, render
 from bench.records.rows import Row
-from bench.report.explain import MOST_LINES, render
 
 RAW = "toy/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
 OTHER = RAW.replace("raw", "onnxsim")
