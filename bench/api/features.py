@@ -5,6 +5,7 @@ The core imports no feature by name. Where features may add something, it asks f
     command.py      `COMMANDS`: the commands, by the heading of `bench --help`
     lines.py        `KINDS`: kinds of lines that are stored with a cell, see `bench.records.lines.FeatureLine`
     tables.py       `TABLES`: what `bench show --sweep NAME` prints, by that name
+    run_tables.py   `below_rows`: what `bench run` prints below its rows
     plots.py        `paths`: what `bench plot` draws besides
     page.py         `sections`: what the page of `bench report` shows below the rows of a task
     explain.py      `addition`: the table that `bench explain` shows of a cell besides, an `ExplanationTable`

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.api import features
 from bench.api.cell import Cell
 from bench.api.names import Role
 from bench.cli import options, waiting
 from bench.cli.show import print_table
 from bench.decisions import threads as thread_decisions
 from bench.decisions.answer import of_run
-from bench.decisions.generation import deployments
 from bench.decisions.sizes import families
 from bench.pipeline import replacements, waves
 from bench.pipeline.sweep import Sweep
@@ -23,7 +23,7 @@ from bench.records.reading import note_of
 from bench.records.rows import Row
 from bench.records.store import Store
 from bench.records.warnings import warnings
-from bench.report import decoder_table, machine_effects, next_step, threads, writing
+from bench.report import machine_effects, next_step, threads, writing
 from bench.report import sizes as by_size
 
 
@@ -87,11 +87,10 @@ class Output:
         """Print the tables of a run, its notes and its last lines; returns whether a cell was measured."""
         print_table(shown)
         options.write(writing.paragraph([noise.said(stored.measurements, shown)], "table"), None)
-        decoders = deployments(stored, shown)
         others = [row for row in shown if row.task_name.role is not Role.GENERATION]
         options.write(by_size.render(families(stored.measurements, others), format="table"), None)
-        if decoders:
-            options.write(decoder_table.render(decoders, format="table"), None)
+        for module in features.modules("run_tables"):
+            options.write(module.below_rows(stored, shown), None)
         options.write(machine_effects.render(stored.measurements.places), None)
         options.say_notes([*warnings(shown), *late])
         answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]

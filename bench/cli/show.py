@@ -85,7 +85,7 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
     """The tables of a sweep that has its own.
 
     Args:
-        sweep: `generation`, `seed`, `threads`, or one of a feature, such as `load`.
+        sweep: `seed`, `threads`, or a name of a feature's `TABLES`, such as `load`.
         stored: all results.
         rows: but for `seed`, rows of the cells to show: for `threads` each at any number of threads.
         format: `table` or `md`.
@@ -94,20 +94,17 @@ def sweep_tables(sweep: str, stored: Results, rows: Sequence[Row], format: str) 
         InputError: another sweep or format, or there is nothing to show.
     """
     from bench.api import features
-    from bench.decisions.generation import deployments
     from bench.decisions.threads import scalings, sound
-    from bench.report import decoder_table, experiments, threads
+    from bench.report import experiments, threads
 
     if sweep == "seed":
         return experiments.render(stored.rows, stored.records, format=format)
-    if sweep == "generation":
-        return decoder_table.render(deployments(stored, rows), format=format)
     of_features = {name: render for module in features.modules("tables") for name, render in module.TABLES.items()}
     if sweep in of_features:
         table: str = of_features[sweep](stored, rows, format)
         return table
     if sweep != "threads":
-        *others, last = sorted(("generation", "seed", "threads", *of_features))
+        *others, last = sorted(("seed", "threads", *of_features))
         named = f"{', '.join(map(repr, others))} and {last!r}"
         raise InputError(f"{named} have tables of their own, not {sweep!r}")
     records = sound(stored, rows)

@@ -1,1 +1,1 @@
-"""What follows from stored and fresh measurements: pick, best, compare, check, explain. It never prints."""
+"""What follows from stored and fresh measurements: pick, best, check. It never prints."""

@@ -205,6 +205,8 @@ COMMANDS = {
     "export": ("--format", "bmf"),
     "pick --everywhere": ("toy", "--everywhere"),
 }
+OF_FEATURES = {"explain": "explain", "show --sweep": "generation"}
+"""Commands that need the folder of a feature."""
 
 
 def proposals(folder: Path) -> None:
@@ -252,7 +254,7 @@ STATES = {
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(name, marks=needs("explain")) if name == "explain" else name for name in COMMANDS],
+    [pytest.param(name, marks=needs(OF_FEATURES[name]) if name in OF_FEATURES else ()) for name in COMMANDS],
 )
 def test_a_folder_that_holds_little_is_shown_or_refused(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], state: str, command: str

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from bench.api.errors import InputError
 from bench.api.names import TaskName
-from bench.decisions.generation import Deployment
+from bench.features.generation.deployments import Deployment
 from bench.records import machines
 from bench.report import writing
 from bench.report.writing import DASH
