@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
-from bench.decisions.model_cells import plain_cell
+from bench.features.explain.model_cells import plain_cell
 from bench.plugins import catalog
 from bench.records import folder as stored
 from bench.tasks import adopt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from bench.features.compare import side_by_side
+from bench.features.compare import git_revisions, side_by_side
 from bench.features.compare.changes import PAIRED, Change, Compared, Side, judged
 from bench.measure import machine
 from bench.measure.block import Method
@@ -13,7 +13,7 @@ from bench.measure.goal import Goal
 from bench.measure.limits import Limits
 from bench.pipeline.sweep_options import Observer
 from bench.records import machines
-from bench.tasks import adopt, revisions
+from bench.tasks import adopt
 
 SAME = "the same at both revisions: nothing was measured"
 
@@ -42,12 +42,12 @@ def compare(
     Raises:
         InputError: there is no such revision or model, it cannot be measured, or a glob matches no cell.
     """
-    commits = [revisions.find(name, model) for name in names]
+    commits = [git_revisions.find(name, model) for name in names]
     cells: side_by_side.Pairs = ()
     changes: Sequence[Change] = ()
     remark: str | None = SAME
     if commits[0].content != commits[1].content:
-        adopted = [adopt.adopt(revisions.extract(revision), options) for revision in commits]
+        adopted = [adopt.adopt(git_revisions.extract(revision), options) for revision in commits]
         say(note for task in adopted for note in task.notes)
         before, after = (task.name for task in adopted)
         cells = side_by_side.pairs(before, after, globs)

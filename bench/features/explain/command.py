@@ -87,7 +87,7 @@ def _one(stored: Results, named: str, model_options: Options) -> str:
         InputError: the glob names no cell, or several; or the model was not measured, or cannot be used.
     """
     from bench.api.errors import InputError
-    from bench.decisions.model_cells import plain_cell
+    from bench.features.explain.model_cells import plain_cell
 
     if _is_model(stored, named):
         plain = plain_cell(stored, Path(named), model_options)

@@ -15,11 +15,10 @@ import numpy as np
 import psutil
 
 from bench.api.errors import BenchError, ChildError
-from bench.features.load import client, loadgen, served, wire
+from bench.features.load import client, energy, loadgen, served, wire
 from bench.features.load.lines import LoadLaunch, LoadRun
 from bench.features.load.served import Run
 from bench.features.load.serving import Batching, Serving
-from bench.measure import energy
 from bench.measure.limits import Limits
 from bench.measure.parallel import on_all_cores
 from bench.measure.process import Child

@@ -128,6 +128,6 @@ def bounds(decoder: Costs, at_most: Rates) -> Sequence[Bound]:
 
 def _costs(**arguments: Any) -> dict[str, Any]:
     """The request to a child process, which alone imports PyTorch."""
-    from bench.tasks.decoder_costs import costs as priced
+    from bench.features.profile.decoder_costs import costs as priced
 
     return priced(**arguments)

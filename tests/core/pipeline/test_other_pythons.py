@@ -34,7 +34,7 @@ LIMITS = Limits.of(step_s=60, memory_bytes=2**30)
 LIMITED: dict[str, Any] = {"timeout_s": 60, "memory_bytes": None}
 PLAN = {"warm_ns": 0, "target_ns": 0, "min_runs": 2, "max_runs": 2}
 PARENTS = ("bench.onnxfile.picture.svg", "bench.tasks.sentence_modules", "bench.tasks.torch_models")
-PARENTS += ("bench.tasks.transformers_models", "bench.tasks.decoder_costs", "bench.tasks.torch_decoders")
+PARENTS += ("bench.tasks.transformers_models", "bench.tasks.torch_decoders")
 PARENTS += ("bench.plugins.engines.pytorch.steps", "bench.tasks.counted_modules")
 """Modules of the rooms below that are imported only where a graph is drawn, or beside PyTorch."""
 IMPORT_ALL = f"""

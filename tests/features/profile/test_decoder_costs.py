@@ -18,7 +18,7 @@ from support import deferred
 
 pytestmark = pytest.mark.framework("torch")
 deferred.importorskip("transformers")
-decoder_costs = deferred.importorskip("bench.tasks.decoder_costs")
+decoder_costs = deferred.importorskip("bench.features.profile.decoder_costs")
 
 PROMPT, DEPTH = 5000, 6000
 """Beyond the window of Mistral's and of every other layer of Gemma 2's attention, which are 4096 tokens."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import InputError
-from bench.tasks import revisions
+from bench.features.compare import git_revisions
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -61,13 +61,13 @@ def test_file_at_two_revisions(repository: Repository) -> None:
     path.write_bytes(b"not committed")
     (repository.folder / "new").write_bytes(b"nor this")
     status = repository.git("status", "--porcelain")
-    places = [revisions.extract(revisions.find(name, path)) for name in (first, "HEAD~1", "HEAD")]
+    places = [git_revisions.extract(git_revisions.find(name, path)) for name in (first, "HEAD~1", "HEAD")]
     assert [place.read_bytes() for place in places] == [b"one", b"two", b"two"]
     assert places[0].name == f"m_{first}.onnx"
     assert places[1].name == f"m_{second}.onnx"
-    assert revisions.find(second, path).content == revisions.find("HEAD", path).content
-    assert revisions.find(first, path).content != revisions.find("HEAD", path).content
-    assert revisions.extract(revisions.find(first, path)) == places[0], "it is found again"
+    assert git_revisions.find(second, path).content == git_revisions.find("HEAD", path).content
+    assert git_revisions.find(first, path).content != git_revisions.find("HEAD", path).content
+    assert git_revisions.extract(git_revisions.find(first, path)) == places[0], "it is found again"
     assert repository.git("status", "--porcelain") == status
     assert path.read_bytes() == b"not committed"
 
@@ -78,9 +78,9 @@ def test_model_that_is_gone_from_the_work_tree(repository: Repository, monkeypat
     repository.commit()
     monkeypatch.chdir(repository.folder)
     path = Path("nets", "deep", "m.onnx")
-    assert revisions.extract(revisions.find("HEAD~1", path)).read_bytes() == b"one"
+    assert git_revisions.extract(git_revisions.find("HEAD~1", path)).read_bytes() == b"one"
     with pytest.raises(InputError, match=r"no file or folder nets/deep/m\.onnx at HEAD \([0-9a-f]+\) in "):
-        revisions.find("HEAD", path)
+        git_revisions.find("HEAD", path)
 
 
 def test_external_data_come_along(repository: Repository) -> None:
@@ -93,23 +93,23 @@ def test_external_data_come_along(repository: Repository) -> None:
         nets__unused_dot_bin=b"u",
         w_dot_bin=b"elsewhere",
     )
-    first = revisions.find("HEAD", repository.folder / "nets" / "m.onnx")
-    folder = revisions.extract(first).parent
+    first = git_revisions.find("HEAD", repository.folder / "nets" / "m.onnx")
+    folder = git_revisions.extract(first).parent
     found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert found == {first.name: model, "w.bin": b"w", "parts/v.bin": b"v"}
     repository.commit(nets__w_dot_bin=b"other")
-    assert revisions.find("HEAD", repository.folder / "nets" / "m.onnx").content != first.content
+    assert git_revisions.find("HEAD", repository.folder / "nets" / "m.onnx").content != first.content
 
 
 def test_external_data_at_the_top(repository: Repository) -> None:
     repository.commit(m_dot_onnx=b"location w.bin", w_dot_bin=b"w")
-    place = revisions.extract(revisions.find("HEAD", repository.folder / "m.onnx"))
+    place = git_revisions.extract(git_revisions.find("HEAD", repository.folder / "m.onnx"))
     assert {path.name for path in place.parent.iterdir()} == {place.name, "w.bin"}
 
 
 def test_python_file_has_its_folder(repository: Repository) -> None:
     repository.commit(src__net_dot_py=b"import layers", src__layers__a_dot_py=b"", top_dot_py=b"")
-    place = revisions.extract(revisions.find("HEAD", repository.folder / "src" / "net.py"))
+    place = git_revisions.extract(git_revisions.find("HEAD", repository.folder / "src" / "net.py"))
     assert place.read_bytes() == b"import layers"
     assert (place.parent / "layers" / "a.py").is_file()
     assert not (place.parent / "top.py").exists()
@@ -117,26 +117,26 @@ def test_python_file_has_its_folder(repository: Repository) -> None:
 
 def test_folders(repository: Repository) -> None:
     short = repository.commit(models__mine__task_dot_py=b"1", models__mine__weights__w_dot_bin=b"w", task_dot_py=b"2")
-    place = revisions.extract(revisions.find("HEAD", repository.folder / "models" / "mine"))
+    place = git_revisions.extract(git_revisions.find("HEAD", repository.folder / "models" / "mine"))
     assert place.name == f"mine_{short}"
     assert (place / "task.py").read_bytes() == b"1"
     assert (place / "weights" / "w.bin").read_bytes() == b"w"
-    top = revisions.extract(revisions.find("HEAD", repository.folder))
+    top = git_revisions.extract(git_revisions.find("HEAD", repository.folder))
     assert top.name == f"repository_{short}"
     assert (top / "task.py").read_bytes() == b"2"
 
 
 def test_names_with_signs_of_globs_and_of_options(repository: Repository) -> None:
     repository.commit(**{"a__[m]*_dot_onnx": b"this", "a__m_dot_onnx": b"other"})
-    place = revisions.extract(revisions.find("HEAD", repository.folder / "a" / "[m]*.onnx"))
+    place = git_revisions.extract(git_revisions.find("HEAD", repository.folder / "a" / "[m]*.onnx"))
     assert [path.read_bytes() for path in place.parent.iterdir()] == [b"this"]
     with pytest.raises(InputError, match="no revision '--all'"):
-        revisions.find("--all", repository.folder / "a" / "m.onnx")
+        git_revisions.find("--all", repository.folder / "a" / "m.onnx")
 
 
 def test_long_names_keep_the_hash(repository: Repository) -> None:
     short = repository.commit(**{f"{'n' * 90}_dot_onnx": b"1"})
-    found = revisions.find("HEAD", repository.folder / f"{'n' * 90}.onnx")
+    found = git_revisions.find("HEAD", repository.folder / f"{'n' * 90}.onnx")
     assert found.name == f"{'n' * (59 - len(short))}_{short}.onnx"
 
 
@@ -144,23 +144,23 @@ def test_what_cannot_be_found(repository: Repository, tmp_path: Path, monkeypatc
     repository.commit(m_dot_onnx=b"1")
     path = repository.folder / "m.onnx"
     with pytest.raises(InputError, match=r"no revision 'v1' in .*repository; `git log"):
-        revisions.find("v1", path)
+        git_revisions.find("v1", path)
     with pytest.raises(InputError, match=r"no file or folder n\.onnx at HEAD"):
-        revisions.find("HEAD", repository.folder / "n.onnx")
+        git_revisions.find("HEAD", repository.folder / "n.onnx")
     (tmp_path / "outside").mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     with pytest.raises(InputError, match="is in no work tree that git can read: not a git repository"):
-        revisions.find("HEAD", tmp_path / "outside" / "m.onnx")
+        git_revisions.find("HEAD", tmp_path / "outside" / "m.onnx")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="git is not installed"):
-        revisions.find("HEAD", path)
+        git_revisions.find("HEAD", path)
 
 
 def test_large_files_that_are_elsewhere(repository: Repository) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
     repository.commit(m_dot_onnx=pointer)
-    found = revisions.find("HEAD", repository.folder / "m.onnx")
+    found = git_revisions.find("HEAD", repository.folder / "m.onnx")
     with pytest.raises(InputError, match=rf"kept by Git LFS.*git lfs fetch origin {found.commit}"):
-        revisions.extract(found)
+        git_revisions.extract(found)
     with pytest.raises(InputError, match="kept by Git LFS"):
-        revisions.extract(found)
+        git_revisions.extract(found)

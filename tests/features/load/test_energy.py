@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.measure import energy
+from bench.features.load import energy
 
 
 def zone(root: Path, folder: str, name: str, energy_uj: int, range_uj: int = 1_000_000) -> Path:
