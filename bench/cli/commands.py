@@ -13,12 +13,9 @@ from bench.cli import (
     best,
     check,
     clean,
-    export,
-    graph,
     options,
     pick,
     plot,
-    report,
     roofline,
     show,
 )
@@ -30,11 +27,10 @@ OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Decide": {"pick": pick.pick, "best": best.best},
     "Inspect": {
         "show": show.show,
-        "graph": graph.app,
         "roofline": roofline.roofline,
         "list": list_command.list_,
     },
-    "Share": {"report": report.report, "plot": plot.plot, "export": export.export},
+    "Share": {"plot": plot.plot},
     "Maintain": {"check": check.check, "clean": clean.clean},
 }
 """The commands of the core by their names, under the headings of `bench --help` and in its order."""

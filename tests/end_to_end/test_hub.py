@@ -132,10 +132,10 @@ def test_a_run_stores_the_commit_and_no_token(hub: StandIn, harness: Harness) ->
             "revisions of git are compared in a work tree; `bench check hf:",
             marks=needs("compare"),
         ),
-        (["graph", "text", "hf:org/none"], "it is not there, or not for everyone"),
         *(
             pytest.param(arguments, "it is not there, or not for everyone", marks=needs(arguments[0]))
             for arguments in (
+                ["graph", "text", "hf:org/none"],
                 ["profile", "hf:org/none"],
                 ["search", "--model", "hf:org/none"],
                 ["load", "--model", "hf:org/none"],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.api.errors import InputError
-from bench.report.page.page import Shown
+from bench.features.page.document import Shown
 from bench.tasks import examine
 from fuzz import apart, beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings

@@ -141,7 +141,7 @@ def test_files_of_the_wheel(wheel: Path) -> None:
     assert sources - names == set()
     kept = (ROOT / "bench").rglob("*")
     data = {path.relative_to(ROOT).as_posix() for path in kept if path.is_file() and path.suffix not in (".py", ".pyc")}
-    assert {"bench/py.typed", "bench/plugins/models/toy/weights.json", "bench/report/page/page.js"} <= data
+    assert {"bench/py.typed", "bench/plugins/models/toy/weights.json", "bench/features/page/page.js"} <= data
     packed = {name for name in names if name.startswith("bench/") and not name.endswith(".py")}
     assert packed == data | {"bench/api/in_repository.txt"}
 

@@ -16,7 +16,6 @@ from bench.records.lines import Failure
 from bench.records.measurements import Measurements
 from bench.records.metric_loss import Lost
 from bench.records.store import Record, Store
-from bench.report.page.page import Shown, page
 from support import records as made
 
 BASELINE, HALVE, PRUNE = made.BASELINE, made.HALVE, made.PRUNE
@@ -67,6 +66,8 @@ def store(results: Path) -> Path:
 
 def text() -> str:
     """The page of these records."""
+    from bench.features.page.document import Shown, page
+
     found = records()
     measurements = Measurements(found)
     rows = assemble.rows(found, measurements=measurements)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from bench.api.cell import Cell
 from bench.features.load import plots, turns
 from bench.records.folder import Results
-from bench.report.page.section import Section
+from bench.report.section import Section
 
 ALT = "latency and waiting of services under load"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from bench.api.cell import Cell
 from bench.features.search import figures, saved
 from bench.records.folder import Results
-from bench.report.page.section import Section
+from bench.report.section import Section
 
 PROPOSALS, LETTERS = "the proposals in latency and fidelity", "what each letter saves and costs"
 

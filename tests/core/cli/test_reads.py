@@ -22,6 +22,7 @@ from bench.records import folder, reading
 from bench.records.reading import Reading
 from bench.records.store import Store
 from support import page_records as made
+from support.features import needs
 
 
 @pytest.fixture
@@ -60,6 +61,8 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     return found
 
 
+OF_FEATURES = {"report": "page", "export": "export"}
+"""The features of these commands."""
 TELL_OF_NOISE = [("show",), ("report",)]
 COMMANDS = [
     ("show",),
@@ -73,7 +76,11 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=needs(OF_FEATURES[each[0]]) if each[0] in OF_FEATURES else ()) for each in COMMANDS],
+    ids=" ".join,
+)
 def test_a_command_reads_each_record_once(
     command: tuple[str, ...], results: Path, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ COMMANDS: dict[str, list[str]] = {
 }
 OPTIONS = ["--shape", "tokens=1x16:int64", "--dim", "batch=1"]
 EACH = [
-    pytest.param(name, marks=[needs(words[0])] if words[0] in ("compare", "profile") else [])
+    pytest.param(name, marks=[needs(words[0])] if words[0] in ("compare", "graph", "profile") else [])
     for name, words in COMMANDS.items()
 ]
 

@@ -40,7 +40,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
         ["show", f"--no{STEERS}option"],
         ["show", "--format", f"x{STEERS}"],
         ["check", "a", "b", "--batch", f"1{STEERS}"],
-        ["graph", f"x{STEERS}"],
+        pytest.param(["graph", f"x{STEERS}"], marks=needs("graph")),
         ["show", "--results", f"/nowhere{STEERS}"],
         ["show", f"glob{STEERS}"],
         ["show", "--margin", f"2{STEERS}"],
@@ -188,6 +188,7 @@ def test_a_profile_shows_escapes(
         assert "'=1+cmd|'/C calc'!A0,Relu" in said.out
 
 
+@needs("graph")
 def test_a_difference_and_a_text_show_escapes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], model: Path, clean_model: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_difference_and_a_text_show_escapes(
         assert "\\x1b[2J" in said.out
 
 
+@needs("graph")
 def test_a_picture_shows_escapes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, model: Path
 ) -> None:
@@ -228,6 +230,7 @@ def on_a_terminal(program: str, *arguments: str, cache: Path) -> bytes:
     return said.getvalue()
 
 
+@needs("graph")
 def test_a_terminal_gets_colours_and_no_codes_of_names(model: Path, tmp_path: Path) -> None:
     """On a terminal rich writes codes of its own beside the escaped names."""
     program = "from bench.cli.main import main; main()"

@@ -23,8 +23,8 @@ from bench.records import folder
 from bench.records.folder import Results
 from bench.records.store import Record, Store
 from bench.report import across_machines as report
-from bench.report.page.page import Shown, page
 from support import records as made
+from support.features import needs
 
 BASE = "toy/null/native/raw/null/cpu/b1t1"
 BLOCKS = {"a": 1_000_000, "b": 2_000_000, "c": 1_500_000, "d": 1_200_000, "e": 900_000, "f": 1_100_000}
@@ -176,7 +176,10 @@ def test_the_text_names_each_machine_and_the_pick() -> None:
     assert "1.100 [" in lines["laptop"]
 
 
+@needs("page")
 def test_a_page_of_two_machines_shows_each_and_the_deployment_for_both() -> None:
+    from bench.features.page.document import Shown, page
+
     stored = {name: results(factors) for name, factors in FACTORS.items()}
     shown = [Shown(name=name, records=one.records, rows=one.rows) for name, one in stored.items()]
     rows = {name: one.rows for name, one in stored.items()}

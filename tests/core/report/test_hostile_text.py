@@ -22,10 +22,7 @@ from bench.records.measurements import Measurements
 from bench.records.rows import Row
 from bench.records.store import Record, Store
 from bench.report import roofline, terminal, writing
-from bench.report.exports import bmf, gha, otava
-from bench.report.exports.figures import benchmarks
 from bench.report.figures import plots
-from bench.report.page.page import Shown, page
 from bench.report.tables import FORMATS, render
 from support import page_records as made
 from support.features import needs
@@ -90,7 +87,11 @@ def test_json_gives_every_text_back(rows: list[Row]) -> None:
     assert broken["reason"] == f"reason{STEERS}"
 
 
+@needs("export")
 def test_exports_show_escapes(rows: list[Row], tmp_path: Path) -> None:
+    from bench.features.export import bmf, gha, otava
+    from bench.features.export.figures import benchmarks
+
     found = benchmarks(rows, Measurements(hostile_records()))
     histories = otava.written(found, tmp_path).values()
     for text in (bmf.render(found), gha.render(found), *histories):
@@ -101,7 +102,10 @@ def test_exports_show_escapes(rows: list[Row], tmp_path: Path) -> None:
     assert len([text for text in histories if f"accuracy{SHOWN}" in text]) == len(found) == 3
 
 
+@needs("page")
 def test_the_page_shows_escapes(rows: list[Row]) -> None:
+    from bench.features.page.document import Shown, page
+
     found = hostile_records()
     chosen = best(Measurements(found), rows, max_metric_loss=AllowedLoss())
     html = page([Shown(records=found, rows=rows, best=chosen)], margin=0.02)

@@ -17,11 +17,11 @@ from bench.features.load import plots
 from bench.features.load import turns as decisions
 from bench.features.load.lines import P50, P90, P99, SHAPE, LoadLaunch, LoadRun, launches_of
 from bench.features.load.turns import Turns, Way
+from bench.features.page.document import Shown, page
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.records import assemble
 from bench.records.store import Record
 from bench.report.figures import canvas
-from bench.report.page.page import Shown, page
 from support.records import record, time_of
 
 RAW = "toy/null/native/raw/null/cpu/b1t1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree
 from pathlib import Path
 
+from bench.features.graph.diff import diff_view
 from bench.onnxfile import requests
-from bench.report.diff import diff_view
 from fuzz import models, mutations
 from fuzz.watch import PAGE, BrokenRule, check_printed, each
 from fuzz.workplace import model_file

@@ -14,12 +14,12 @@ from bench.api.loss_units import AllowedLoss
 from bench.decisions.answer import answers
 from bench.decisions.best import best_of
 from bench.decisions.constraints import Constraints
+from bench.features.page import document as pages
 from bench.records import folder
-from bench.report.page import page as pages
 from fuzz import folders, mutations, workplace
 from fuzz.watch import PAGE, BrokenRule, check_printed
 
-INSTRUMENTED = ("bench.report.page", "bench.report.columns", "bench.records")
+INSTRUMENTED = ("bench.features.page", "bench.report.columns", "bench.records")
 LINKS = ("src", "href", "action", "formaction", "data", "srcdoc", "style")
 TO_TEXT = bytes.maketrans(b"<>&'", b"____")
 """What a stored text would need to become more than a text."""

@@ -11,11 +11,11 @@ from bench.decisions.sizes import families
 from bench.decisions.threads import scalings, sound
 from bench.features.compare import changes as compare
 from bench.features.compare import render as compare_report
+from bench.features.export import bmf, gha, otava
+from bench.features.export.figures import benchmarks
 from bench.records import folder
 from bench.report import best as best_report
 from bench.report import experiments, roofline, sizes, tables, threads
-from bench.report.exports import bmf, gha, otava
-from bench.report.exports.figures import benchmarks
 from fuzz import folders, mutations, workplace
 from fuzz.watch import check_cells, check_printed, each
 

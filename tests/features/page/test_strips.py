@@ -8,10 +8,10 @@ import math
 
 import pytest
 
+from bench.features.page import strips
+from bench.features.page.strips import DOT, WIDTH, Mark, Strip, strip
 from bench.records.rows import Row
 from bench.report.figures.whiskers import whisker
-from bench.report.page import strips
-from bench.report.page.strips import DOT, WIDTH, Mark, Strip, strip
 from support.answers import BASE, baseline, cell, stored
 
 FIRST = BASE.replace("raw", "first")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from bench.features.page.axes import HIGHER, NARROW_STEPS, Axis, axis_of, latency_axis
 from bench.measure.launch import Launch
 from bench.records.launches import memory_tops
 from bench.records.ranking import Group, is_baseline, is_ranked, is_timed
@@ -12,7 +13,6 @@ from bench.records.rows import Row
 from bench.report.columns import unit_of
 from bench.report.figures.canvas import digits
 from bench.report.figures.whiskers import whisker
-from bench.report.page.axes import HIGHER, NARROW_STEPS, Axis, axis_of, latency_axis
 
 Part = tuple[str, float, float]
 """Kind, start and length of a segment, in per cent."""

@@ -14,6 +14,11 @@ from bench.api.printable import printable
 from bench.decisions.across_machines import Everywhere
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best, sources_of
+from bench.features.page import about, strips
+from bench.features.page.cards import cards
+from bench.features.page.details import details
+from bench.features.page.scatters import Scatter, against_latency, roofline
+from bench.features.page.tracks import Lines, lines
 from bench.measure.launch import Launch
 from bench.measure.roofline import Peaks
 from bench.measure.stats import Effect
@@ -28,13 +33,8 @@ from bench.report.across_machines import over
 from bench.report.columns import Column
 from bench.report.figures import whiskers
 from bench.report.figures.canvas import COLOURS, MARKERS, Look, digits, looks_of
-from bench.report.page import about, strips
-from bench.report.page.cards import cards
-from bench.report.page.details import details
-from bench.report.page.scatters import Scatter, against_latency, roofline
-from bench.report.page.section import Section
-from bench.report.page.tracks import Lines, lines
 from bench.report.roofline import above_peak
+from bench.report.section import Section
 from bench.report.templates import Block, fill
 from bench.report.writing import one_line, unbroken
 
@@ -132,7 +132,7 @@ def page(machines: Sequence[Shown], *, margin: float, everywhere: Sequence[Every
     script = unbroken((FOLDER / "page.js").read_text(encoding="utf-8"))
     tasks = dict.fromkeys(group.task for shown in machines for group in ranking.select(shown.rows).groups)
     html = fill(
-        "page/page.html.j2",
+        "features/page/page.html.j2",
         title=f"{', '.join(tasks)} on {_names(machines)}",
         machines=places,
         everywhere=everywhere,
@@ -176,7 +176,7 @@ def _place(shown: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> 
     recorded = [shown.records[row.cell] for row in selection.rows]
     place = f"{prefix}place"
     body = fill(
-        "page/machine.html.j2",
+        "features/page/machine.html.j2",
         prefix=prefix,
         place=place,
         machine=about.machine(recorded),

@@ -6,11 +6,11 @@ import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from bench.features.page.axes import Axis
 from bench.records.ranking import is_timed
 from bench.records.rows import Row
 from bench.report.columns import unit_of
 from bench.report.figures.whiskers import drawn_latencies, whisker
-from bench.report.page.axes import Axis
 
 WIDTH = 300.0
 """Pixels of a strip on a narrow phone; a wider one only moves its marks apart."""

@@ -20,12 +20,12 @@ import jsonschema
 import pytest
 
 from bench.api.errors import ArtifactError, InputError
+from bench.features.export import bmf, gha, otava
+from bench.features.export.figures import Benchmark, benchmarks, left_out
 from bench.pipeline import installer
 from bench.records import assemble
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
-from bench.report.exports import bmf, gha, otava
-from bench.report.exports.figures import Benchmark, benchmarks, left_out
 from support import page_records as made
 
 BASELINE, HALVE, PRUNE = made.BASELINE, made.HALVE, made.PRUNE

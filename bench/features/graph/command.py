@@ -34,8 +34,8 @@ def diff(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where they differ.")] = False,
 ) -> None:
     """Whether two models are the same computation, how often each operator is in them, and what differs."""
+    from bench.features.graph.diff import diff_view
     from bench.pipeline.files import ask
-    from bench.report.diff import diff_view
     from bench.report.terminal import Console
 
     file, other = _whole(before, after, shape=shape, dim=dim, trust=trust)
@@ -169,3 +169,7 @@ def _whole(*models: Path, shape: list[str] | None, dim: list[str] | None, trust:
         names = " and ".join(map(str, models))
         raise InputError(f"--shape and --dim are for models that are exported to ONNX first; {names} needs no sizes")
     return files
+
+
+COMMANDS = {"Inspect": {"graph": app}}
+"""The command with those below it, under its heading of `bench --help`."""

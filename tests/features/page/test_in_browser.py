@@ -14,8 +14,8 @@ import pytest
 
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
+from bench.features.page import document as pages
 from bench.records import folder
-from bench.report.page import page as pages
 from support import page_records as made
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "reference"

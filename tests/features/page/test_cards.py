@@ -16,14 +16,14 @@ from bench.api.names import TaskName
 from bench.decisions.answer import Answer, answers
 from bench.decisions.best import Best, best_of
 from bench.decisions.constraints import Constraints
+from bench.features.page import cards as made_cards
+from bench.features.page.cards import Card, cards
 from bench.measure.stats import Estimate
 from bench.records import ranking
 from bench.records.lines import Failure
 from bench.records.rows import Row
 from bench.records.store import Record
 from bench.report import best, outcome, pick, words
-from bench.report.page import cards as made_cards
-from bench.report.page.cards import Card, cards
 from support import records as made
 from support.answers import BASE, baseline, cell, stored
 

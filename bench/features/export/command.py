@@ -25,8 +25,8 @@ def export(
 ) -> None:
     """Stored latencies, ratios, memory, sizes and metrics with their intervals, for a history kept elsewhere."""
     from bench.api.errors import InputError
-    from bench.report.exports import bmf, gha, otava
-    from bench.report.exports.figures import benchmarks, left_out
+    from bench.features.export import bmf, gha, otava
+    from bench.features.export.figures import benchmarks, left_out
 
     stored = options.read(results)
     rows = stored.chosen(globs)
@@ -46,3 +46,7 @@ def export(
     for path, text in otava.written(cells, output).items():
         options.write(text, path)
     options.tell(str(output / otava.CONFIG))
+
+
+COMMANDS = {"Share": {"export": export}}
+"""The command, under its heading of `bench --help`."""

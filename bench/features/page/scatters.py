@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 
+from bench.features.page.axes import HIGHER, LOWER, Axis, axis_of, latency_axis
 from bench.measure.roofline import Peaks
 from bench.records import pareto
 from bench.records.ranking import Group, is_baseline, is_timed
@@ -14,7 +15,6 @@ from bench.records.rows import Row
 from bench.report.columns import unit_of
 from bench.report.figures.canvas import label_offsets
 from bench.report.figures.plots import metric_limits, metric_title
-from bench.report.page.axes import HIGHER, LOWER, Axis, axis_of, latency_axis
 
 WIDTH, HEIGHT = 330, 250
 """Size of a panel in pixels for placing labels; a browser may draw the panel wider."""

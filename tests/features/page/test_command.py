@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
+from bench.features.page import document as page_module
 from bench.records import assemble
 from bench.report import excerpt
-from bench.report.page import page as page_module
 from support import page_records as made
 from support.features import needs
 

@@ -12,6 +12,7 @@ from bench.decisions.answer import Answer
 from bench.decisions.best import Best
 from bench.decisions.constraints import unit_of
 from bench.decisions.standing import KEEP, NONE, WINNER
+from bench.features.page.strips import Strip, strip
 from bench.measure.stats import Estimate
 from bench.records.columns import BYTES
 from bench.records.folder import in_order
@@ -21,7 +22,6 @@ from bench.records.warnings import warnings
 from bench.report import outcome
 from bench.report.columns import scale
 from bench.report.figures.canvas import digits
-from bench.report.page.strips import Strip, strip
 from bench.report.words import in_words, metric_in_words, title_of
 
 NEARLY_ALIKE = 1.1

@@ -24,7 +24,7 @@ from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.printable import printable_json
-from bench.report.exports.figures import EXPORTED, Benchmark
+from bench.features.export.figures import EXPORTED, Benchmark
 from bench.report.writing import as_csv
 
 CONFIG = "otava.yaml"

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import best
+from bench.features.page import details, scatters, tracks
+from bench.features.page.axes import Axis, axis_of
+from bench.features.page.document import Shown, embedded, page
 from bench.measure.roofline import Peaks
 from bench.records import assemble, ranking
 from bench.records.launches import MOST_SAMPLES
 from bench.records.lines import Cost
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
-from bench.report.page import details, scatters, tracks
-from bench.report.page.axes import Axis, axis_of
-from bench.report.page.page import Shown, embedded, page
 from support import page_records as made
 from support import records as made_by_hand
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bench.report.exports.figures import Benchmark, Figure
+from bench.features.export.figures import Benchmark, Figure
 from bench.report.writing import as_json
 
 PLAIN = re.compile(r"[^\w%./ -]+", re.ASCII)

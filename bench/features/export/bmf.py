@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from bench.api.errors import InputError
-from bench.report.exports.figures import Benchmark, Figure
+from bench.features.export.figures import Benchmark, Figure
 from bench.report.writing import as_json
 
 MEASURES = {"latency_p50_ns": "latency", "size_bytes": "file-size", "model_rss_bytes": "memory"}

@@ -14,10 +14,10 @@ from bench.cli import options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.features.page.document import Shown
     from bench.records.folder import Results
     from bench.records.rows import Row
-    from bench.report.page.page import Shown
-    from bench.report.page.section import Section
+    from bench.report.section import Section
 
 
 def report(
@@ -37,8 +37,8 @@ def report(
     """
     from bench.api.errors import InputError
     from bench.decisions import across_machines
+    from bench.features.page.document import page
     from bench.report import excerpt, outcome
-    from bench.report.page.page import page
 
     every = options.read_all(results)
     globs_of = {name: _matched(stored, globs) for name, stored in every.items()}
@@ -97,10 +97,10 @@ def _shown(
     from bench.decisions.answer import answers
     from bench.decisions.best import best_of
     from bench.decisions.constraints import Constraints
+    from bench.features.page.document import Shown
     from bench.records import noise
     from bench.records.redaction import record_to_send, row_to_send
     from bench.report import excerpt
-    from bench.report.page.page import Shown
 
     answered = answers(stored.measurements, rows, Constraints(max_metric_loss=AllowedLoss()))
     deployments, cells = best_of(stored.measurements, answered), {row.cell for row in rows}
@@ -134,3 +134,7 @@ def _shown(
         places={(program, own[place]): effect for (program, place), effect in places.items()},
         sections=sections,
     )
+
+
+COMMANDS = {"Share": {"report": report}}
+"""The command, under its heading of `bench --help`."""

@@ -1,0 +1,1 @@
+"""`bench graph`: files of models compared, checked, cut, folded, and drawn."""
