@@ -16,6 +16,7 @@ class KeepingStore(Store):
     def __init__(self, results: Path, machine: str, stopping: Stopping) -> None:
         super().__init__(results, machine)
         self._stopping = stopping
+        stopping.keeps = True
 
     def append(self, key: str, line: Line) -> None:
         if isinstance(line, FeatureLine):

@@ -6,8 +6,6 @@ import sys
 
 from bench.cli.stopping import Stopped, Stopping
 
-KEEPING = frozenset(("run", "load", "search", "fleet"))
-"""The commands that store launches."""
 TYPE_CHECKING = False  # as in `typing`, which is imported once signals are heeded
 if TYPE_CHECKING:
     from typing import Any
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; a known error becomes one line and exit code 2, SIGINT one line and 130, SIGTERM one and 143."""
-    stopping = Stopping(keeps=bool(KEEPING.intersection(sys.argv[1:2])))
+    stopping = Stopping(keeps=sys.argv[1:2] == ["run"])
     try:
         with stopping:
             code = _run(stopping)

@@ -38,16 +38,17 @@ class Stopping:
     """Heeds the signals while it is used as a context manager, in the main thread.
 
     Args:
-        keeps: whether the command stores launches, so that the same command goes on from these.
+        keeps: whether the command is known to store launches, so that the same command goes on from these.
 
     Attributes:
+        keeps: the same, which a store sets that counts launches.
         num_kept: number of launches that the command has stored.
         at_once: whether the process is to end without Python's own end, because threads of it are in C code that does
             not bear that.
     """
 
     def __init__(self, *, keeps: bool = True) -> None:
-        self._keeps = keeps
+        self.keeps = keeps
         self.num_kept = 0
         self.at_once = False
         self._unfreed: object = None
@@ -129,7 +130,7 @@ class Stopping:
         with self._ending:
             launches = "1 launch" if self.num_kept == 1 else f"{self.num_kept} launches"
             cursor = SHOW_CURSOR if os.isatty(2) else ""
-            remark = f"; {launches} kept; the same command goes on" if self._keeps else ""
+            remark = f"; {launches} kept; the same command goes on" if self.keeps else ""
             line = f"{cursor}bench: stopped{remark}\n"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
                 sys.stdout.flush()
