@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 KINDS = "biufcSU"
 """Kinds of NumPy dtypes that are read: numbers, bools and texts. Objects are pickles; the others are no input."""
-MOST_AXES = 32
-MOST_EMPTY = 2**20
+_MOST_AXES = 32
+_MOST_EMPTY = 2**20
 """The product of the other axes of an array that holds nothing, at most: loops go over the first axis."""
 FREE_BYTES = 2**28
-MOST_TIMES = 100
+_MOST_TIMES = 100
 """Arrays of more than `FREE_BYTES` are at most so many times as large as their file."""
 READ_BYTES = 2**20
 """Bytes that are read at once: beside the array itself, no more of the file than a few times as many are in memory."""
-LAST_CHARACTER = 0x10FFFF
-SURROGATES = (0xD800, 0xDFFF)
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
 """Places in the table of characters that stand for none."""
-NPZ = "as numpy.savez writes it"
-NPY = "as numpy.save writes it"
-MAGIC = b"\x93NUMPY"
+_NPZ = "as numpy.savez writes it"
+_NPY = "as numpy.save writes it"
+_MAGIC = b"\x93NUMPY"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,8 @@ def load_npy(path: Path) -> np.ndarray:
         InputError: the file cannot be read, or is no `.npy` file of a plain array.
     """
     with _explained(str(path)), files.opened(path) as file:
-        if not file.peek(len(MAGIC)).startswith(MAGIC):
-            raise InputError(f"{path} is no .npy file of a plain array, {NPY}: it is another kind of file, or damaged")
+        if not file.peek(len(_MAGIC)).startswith(_MAGIC):
+            raise InputError(f"{path} is no .npy file of a plain array, {_NPY}: it is another kind of file, or damaged")
         return _read(file, path.stat().st_size, str(path))
 
 
@@ -95,11 +95,11 @@ def check_unpacked(paths: Iterable[Path]) -> None:
 
 def _check_unpacked(unpacked: Mapping[Path, int]) -> None:
     stored, total = sum(path.stat().st_size for path in unpacked), sum(unpacked.values())
-    if total > max(FREE_BYTES, MOST_TIMES * stored):
+    if total > max(FREE_BYTES, _MOST_TIMES * stored):
         first = next(iter(unpacked))
         what = f"{first} takes" if len(unpacked) == 1 else f"the {len(unpacked)} .npz files of {first.parent} take"
         raise InputError(
-            f"{what} {stored:,} bytes and {total:,} unpacked, more than {MOST_TIMES} times as many; save without "
+            f"{what} {stored:,} bytes and {total:,} unpacked, more than {_MOST_TIMES} times as many; save without "
             "compression, as numpy.savez does"
         )
 
@@ -115,7 +115,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
             archive = zipfile.ZipFile(stored)
         except Exception as error:  # of a damaged list of members: BadZipFile, struct.error, UnicodeDecodeError, ...
             raise InputError(
-                f"{path} is no .npz file of plain arrays by input name, {NPZ}: it is another kind of file, or damaged"
+                f"{path} is no .npz file of plain arrays by input name, {_NPZ}: it is another kind of file, or damaged"
             ) from error
         with archive:
             yield archive
@@ -131,7 +131,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     for member in archive.infolist():
         name = member.filename.removesuffix(".npy")
         if name == member.filename:
-            raise InputError(f"{path} is no .npz file, {NPZ}: its member {member.filename!r} is no .npy file")
+            raise InputError(f"{path} is no .npz file, {_NPZ}: its member {member.filename!r} is no .npy file")
         if name in members:
             raise InputError(f"{path} holds two arrays of the name {name!r}")
         members[name] = member
@@ -148,7 +148,7 @@ def _explained(what: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {what}: {error.strerror or error}") from error
     except Exception as error:
-        raise InputError(f"{what} cannot be read: it is damaged, encrypted or not {NPY}") from error
+        raise InputError(f"{what} cannot be read: it is damaged, encrypted or not {_NPY}") from error
 
 
 def _read(file: IO[bytes], size_bytes: int, what: str) -> np.ndarray:
@@ -172,7 +172,7 @@ def _read(file: IO[bytes], size_bytes: int, what: str) -> np.ndarray:
     array = np.ndarray(header.shape, header.dtype, buffer=content, order="F" if header.order == "F" else "C")
     if header.dtype.kind == "U" and array.size:
         codes = np.frombuffer(content, header.dtype.byteorder.replace("|", "=") + "u4")
-        if codes.max() > LAST_CHARACTER or ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1])).any():
+        if codes.max() > _LAST_CHARACTER or ((codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])).any():
             raise InputError(f"{what} holds texts with characters that do not exist")
     return array
 
@@ -191,14 +191,14 @@ def _header(file: IO[bytes], size_bytes: int, what: str) -> _Header:
         shape, is_fortran, dtype = readers[version](file)
         read_bytes = file.tell()
     except Exception as error:  # the header is a Python literal: TokenError, RecursionError, OverflowError, ...
-        raise InputError(f"{what} is no plain array, {NPY}: its header cannot be read") from error
+        raise InputError(f"{what} is no plain array, {_NPY}: its header cannot be read") from error
     if dtype.hasobject:
         raise InputError(f"{what} holds Python objects; save numbers, bools or texts")
     if dtype.kind not in KINDS or dtype.shape:
         raise InputError(f"{what} holds elements of the type {dtype.str}; save numbers, bools or texts")
-    if len(shape) > MOST_AXES or any(size < 0 for size in shape):
+    if len(shape) > _MOST_AXES or any(size < 0 for size in shape):
         raise InputError(
-            f"{what} has the shape {_told(shape)}; up to {MOST_AXES} sizes of 0 and more are read; "
+            f"{what} has the shape {_told(shape)}; up to {_MOST_AXES} sizes of 0 and more are read; "
             "write it anew with numpy.save or numpy.savez"
         )
     count = math.prod(shape)
@@ -206,8 +206,8 @@ def _header(file: IO[bytes], size_bytes: int, what: str) -> _Header:
         raise InputError(
             f"{what} holds {count:,} elements of {dtype.str}, which take no bytes; save texts that have some"
         )
-    if not count and math.prod(size or 1 for size in shape) > MOST_EMPTY:
-        raise InputError(f"{what} holds nothing and has the shape {_told(shape)}; up to {MOST_EMPTY:,} are read")
+    if not count and math.prod(size or 1 for size in shape) > _MOST_EMPTY:
+        raise InputError(f"{what} holds nothing and has the shape {_told(shape)}; up to {_MOST_EMPTY:,} are read")
     num_bytes, there = count * dtype.itemsize, size_bytes - read_bytes
     if num_bytes != there:
         raise InputError(

@@ -21,7 +21,7 @@ from bench.api import files
 
 ENTRY = "entry.json"
 MAKING = "making-"  # the name of an entry begins with it until the entry is whole
-ABANDONED_S = 86_400
+_ABANDONED_S = 86_400
 SETTLED_S = 1.0
 """Age at which a file's times tell it from what is written to it later: clocks of file systems tick coarsely."""
 _GUARD = threading.Lock()
@@ -101,7 +101,7 @@ def _make(place: Path, file_name: str, make: Callable[[Path], dict[str, Any]]) -
     place.parent.mkdir(parents=True, exist_ok=True)
     for leftover in place.parent.glob(f"{MAKING}*"):  # of a process that was killed
         with contextlib.suppress(FileNotFoundError):  # of another one at work, which has come to its end since
-            if time.time() - leftover.stat().st_mtime > ABANDONED_S:
+            if time.time() - leftover.stat().st_mtime > _ABANDONED_S:
                 shutil.rmtree(leftover, ignore_errors=True)
     making = Path(tempfile.mkdtemp(dir=place.parent, prefix=MAKING))
     try:

@@ -21,7 +21,7 @@ BROKEN_DB = 10.0
 """Outputs with a lower ratio are broken."""
 LARGEST = 1 << 53
 """Up to here, float64 holds every integer."""
-LAST = (1 << 11) - 1
+_LAST = (1 << 11) - 1
 """The bits of an integer of 64 that float64 may not hold besides the first 53."""
 
 
@@ -115,7 +115,7 @@ def _parts(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
 
     if not _is_long(values):
         return widened(values), 0.0
-    last = (values & LAST) * ((values > LARGEST) | (values < -LARGEST))
+    last = (values & _LAST) * ((values > LARGEST) | (values < -LARGEST))
     return (values - last).astype(np.float64), last.astype(np.float64)
 
 

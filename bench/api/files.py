@@ -20,7 +20,7 @@ from bench.api.errors import InputError
 
 WRITING = ".writing-"
 """Begins the name of a file that is not whole yet."""
-SMALL = 2**16
+_SMALL = 2**16
 """Bytes of a file that is read at once, at most."""
 KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -71,7 +71,7 @@ def opened(path: Path) -> io.BufferedReader:
 def opened_whole(path: Path | str) -> io.BufferedReader | io.BytesIO:
     """As `opened`; a small file is read at once, which takes half of the time where there are very many."""
     descriptor, size = _descriptor(path)
-    if size >= SMALL:
+    if size >= _SMALL:
         return open(descriptor, "rb")  # noqa: PTH123 (the caller closes it)
     try:
         content = os.read(descriptor, size)

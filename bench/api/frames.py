@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 PACKAGE = Path(__file__).resolve().parents[1]
-INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]")
+_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]")
 
 Frame: TypeAlias = tuple[str, int, str]
 """Path of a file, line in it, and name of the function there."""
@@ -28,7 +28,7 @@ def place(frames: Iterable[Frame]) -> str | None:
         None where there is no such code.
     """
     foreign = [(Path(path), line) for path, line, _ in frames if not (path.startswith("<") or _is_of_package(path))]
-    folder = next((path.parent for path, _ in foreign if not INSTALLED.search(str(path))), None)
+    folder = next((path.parent for path, _ in foreign if not _INSTALLED.search(str(path))), None)
     if folder is None:
         return None
     own = next(frame for frame in reversed(foreign) if frame[0].parent == folder)
@@ -39,7 +39,7 @@ def place(frames: Iterable[Frame]) -> str | None:
 def method(frames: Iterable[Frame]) -> str | None:
     """The function of the plugin or task that this package called; None as of `place`."""
     for path, _, function in frames:
-        if not (path.startswith("<") or _is_of_package(path) or INSTALLED.search(path)):
+        if not (path.startswith("<") or _is_of_package(path) or _INSTALLED.search(path)):
             return function
     return None
 

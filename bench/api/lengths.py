@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.tensors import TensorSpec
 
-WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-LENGTHS = re.compile(r"(?P<of>\w*?)lengths?|(?P<short>\w{0,3}?)lens?")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LENGTHS = re.compile(r"(?P<of>\w*?)lengths?|(?P<short>\w{0,3}?)lens?")
 """A word for lengths, perhaps with the name of what they are of before it, as in `ilens`."""
 OTHERS = {"past", "total", "max", "maximum", "min", "minimum"}
 """Words of lengths that are no size of another input: of a cache, or limits of what is generated."""
@@ -46,7 +46,7 @@ def domains(inputs: Iterable[TensorSpec], sizes: Mapping[str, int] = {}) -> dict
 
 
 def _words(name: str) -> list[str]:
-    return [word.lower() for word in WORD.findall(name)]
+    return [word.lower() for word in _WORD.findall(name)]
 
 
 def _named(spec: TensorSpec) -> str | None:
@@ -56,7 +56,7 @@ def _named(spec: TensorSpec) -> str | None:
     if not spec.dtype.startswith(("int", "uint")) or not is_one_each or not OTHERS.isdisjoint(words):
         return None
     for before, word in zip(["", *words], words, strict=False):
-        if (match := LENGTHS.fullmatch(word)) is not None:
+        if (match := _LENGTHS.fullmatch(word)) is not None:
             return match["of"] or match["short"] or before
     return None
 

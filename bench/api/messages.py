@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import re
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
 """How packages that are not Python's say so."""
 FULL_DISK = (
     "the disk of the cache or of temporary files is full; free some space and run again, or name folders on another "
@@ -22,7 +22,7 @@ LONGEST = 300
 """Most characters of an error's text that a child process passes to its parent."""
 CUT = " ... "
 """Stands for the middle of a text that is cut short."""
-PLACE = (
+_PLACE = (
     r"(?<![\w.+\\/'\"`-])(?!//)(?:[A-Za-z]:)?"
     r"[\w.+\\/-]{0,300}[\\/][\w.+-]{1,100}\.(?:cc|cpp|cxx|cu|h|hh|hpp|inl):[1-9]\d*"
 )
@@ -32,22 +32,22 @@ It begins a word, so that the last letter of one before a colon is no drive (`fa
 stands a name of the model's (`'block/state.h:0'`), whose last number may be 0 besides; what begins with two slashes is
 the rest of a URL.
 """
-THROWN = re.compile(rf"Exception from {PLACE}:\s*")
-CHECK = re.compile(rf"(?P<check>Check '(?:(?!Check ').)*?' failed) at {PLACE}:?\s*(?P<rest>.*)", re.DOTALL)
-ENFORCED = re.compile(rf"{PLACE} (?=[^()]*::[^()]*\()")
+_THROWN = re.compile(rf"Exception from {_PLACE}:\s*")
+_CHECK = re.compile(rf"(?P<check>Check '(?:(?!Check ').)*?' failed) at {_PLACE}:?\s*(?P<rest>.*)", re.DOTALL)
+_ENFORCED = re.compile(rf"{_PLACE} (?=[^()]*::[^()]*\()")
 """A place of ONNX Runtime's, before the signature of the function there."""
-ELSEWHERE = re.compile(rf"(?:\bat )?{PLACE}:?\s?")
-NEAR = re.compile(r"(?<![\w.\\/'\"`-])[\w-]+\.cc:[1-9]\d* \w+ (?=[A-Z])")
+ELSEWHERE = re.compile(rf"(?:\bat )?{_PLACE}:?\s?")
+_NEAR = re.compile(r"(?<![\w.\\/'\"`-])[\w-]+\.cc:[1-9]\d* \w+ (?=[A-Z])")
 """A file of ONNX Runtime's without its folder, a line and a function."""
 BETWEEN = re.compile(r">*::(?:[\w~]+|<[^>]*>)| const\b| (?=\[with )")
 """Parts of a signature between brackets and after them."""
-OPENED, CLOSED = ("(", "["), (")", "]")
+_OPENED, _CLOSED = ("(", "["), (")", "]")
 
 
 def is_full_disk(error: BaseException | None) -> bool:
     """Whether an error, or what it was raised from, says that a disk is full."""
     while error is not None:
-        if (isinstance(error, OSError) and error.errno in FULL) or any(said in str(error) for said in NO_SPACE):
+        if (isinstance(error, OSError) and error.errno in _FULL) or any(said in str(error) for said in _NO_SPACE):
             return True
         error = error.__cause__
     return False
@@ -73,12 +73,12 @@ def without_places(text: str) -> str:
         text: the message, on any number of lines; only its first `MOST_CHARACTERS` characters are returned.
     """
     text = text[:MOST_CHARACTERS]
-    text = THROWN.sub("", text)
-    while (match := CHECK.search(text)) is not None:
+    text = _THROWN.sub("", text)
+    while (match := _CHECK.search(text)) is not None:
         text = text[: match.start()] + (match["rest"] if match["rest"].strip() else match["check"])
-    while (match := ENFORCED.search(text)) is not None:
+    while (match := _ENFORCED.search(text)) is not None:
         text = _joined(text[: match.start()], _after_signature(text[match.end() :]))
-    return ELSEWHERE.sub("", NEAR.sub("", text))
+    return ELSEWHERE.sub("", _NEAR.sub("", text))
 
 
 def _joined(before: str, after: str) -> str:
@@ -92,7 +92,7 @@ def _after_signature(text: str) -> str:
     Nothing follows a signature that was cut short.
     """
     rest = text[text.index("(") :]
-    while end := _end_of_brackets(rest) if rest[:1] in OPENED else _end_between(rest):
+    while end := _end_of_brackets(rest) if rest[:1] in _OPENED else _end_between(rest):
         rest = rest[end:]
     return rest.lstrip()
 
@@ -107,7 +107,7 @@ def _end_of_brackets(text: str) -> int:
     """The position behind the bracket that closes the first one of a text; the text's length where none does."""
     depth = 0
     for position, character in enumerate(text):
-        depth += (character in OPENED) - (character in CLOSED)
+        depth += (character in _OPENED) - (character in _CLOSED)
         if not depth:
             return position + 1
     return len(text)

@@ -21,9 +21,9 @@ from bench.api import cache
 
 HOME, TEMPORARY, CACHE, ELSEWHERE, NAME = "~", "<temporary>", "<cache>", "...", "<name>"
 """What stands for folders and names that a text must not have."""
-SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
+_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
 """Top folders that tell of no person and no project."""
-USUAL = frozenset(
+_USUAL = frozenset(
     {
         "Users",
         "Volumes",
@@ -43,21 +43,25 @@ USUAL = frozenset(
     | {"app", "content", "work", "workspace", "workspaces"}
 )
 """Top folders of people's files, whether this machine has them or not."""
-ACCOUNTS = frozenset({"admin", "bench", "guest", "home", "nobody", "root", "runner", "test", "ubuntu", "user", "users"})
+_ACCOUNTS = frozenset(
+    {"admin", "bench", "guest", "home", "nobody", "root", "runner", "test", "ubuntu", "user", "users"}
+)
 """Names of accounts that tell of nobody, and are words of messages."""
-SHORTEST_NAME, SHORT_NAME = 2, 3
+_SHORTEST_NAME, _SHORT_NAME = 2, 3
 """Fewest characters of a name that is left out, and most characters of one that stays where it is part of a path."""
-PART = r"[^\\/\s\"'`:;,()\[\]{}<>|*?]+"
-SEPARATOR = r"[\\/]+"
+_PART = r"[^\\/\s\"'`:;,()\[\]{}<>|*?]+"
+_SEPARATOR = r"[\\/]+"
 BEGIN = r"(?:~|\b[A-Za-z]:|(?<![\w.~\\/>])(?<!:(?=//)))"
 """The beginning of an absolute path, before its first separator; not that of a relative path or of a URL."""
-LOGIN = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://[^\s/@\"'`]+@")
-PACKAGES = re.compile(rf"(?:{BEGIN}{SEPARATOR}|\.[\\/])(?:{PART}{SEPARATOR})*?(?:site|dist)-packages{SEPARATOR}")
-STANDARD = re.compile(rf"{BEGIN}{SEPARATOR}(?:{PART}{SEPARATOR})*?lib(?:64)?{SEPARATOR}(python3\.\d+){SEPARATOR}")
-USERS = re.compile(rf"(?:\b[A-Za-z]:)?(?<![\\/]){SEPARATOR}(?:home|Users){SEPARATOR}{PART}|(?<![\w.])/root(?![\w.-])")
-QUOTED = re.compile(r"(?<=[\"'`])(?P<begin>~|[A-Za-z]:|)[\\/]+(?P<path>[^\\/\"'`\n][^\"'`\n]*)(?=[\"'`])")
-BARE = re.compile(rf"(?P<begin>{BEGIN}){SEPARATOR}(?P<path>(?:{PART}{SEPARATOR})*{PART})")
-IN_TEMPORARY = re.compile(rf"{TEMPORARY}/(?:{PART}{SEPARATOR})+(?={PART})")
+_LOGIN = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*)://[^\s/@\"'`]+@")
+_PACKAGES = re.compile(rf"(?:{BEGIN}{_SEPARATOR}|\.[\\/])(?:{_PART}{_SEPARATOR})*?(?:site|dist)-packages{_SEPARATOR}")
+_STANDARD = re.compile(rf"{BEGIN}{_SEPARATOR}(?:{_PART}{_SEPARATOR})*?lib(?:64)?{_SEPARATOR}(python3\.\d+){_SEPARATOR}")
+_USERS = re.compile(
+    rf"(?:\b[A-Za-z]:)?(?<![\\/]){_SEPARATOR}(?:home|Users){_SEPARATOR}{_PART}|(?<![\w.])/root(?![\w.-])"
+)
+_QUOTED = re.compile(r"(?<=[\"'`])(?P<begin>~|[A-Za-z]:|)[\\/]+(?P<path>[^\\/\"'`\n][^\"'`\n]*)(?=[\"'`])")
+_BARE = re.compile(rf"(?P<begin>{BEGIN}){_SEPARATOR}(?P<path>(?:{_PART}{_SEPARATOR})*{_PART})")
+_IN_TEMPORARY = re.compile(rf"{TEMPORARY}/(?:{_PART}{_SEPARATOR})+(?={_PART})")
 FILE = re.compile(
     r"\.(?:py|pyc|so|dll|dylib|onnx|ort|pt|pt2|pth|npz|npy|h5|hdf5|keras|tflite|xml|bin|mnn|mlir|json|jsonl|ya?ml|toml"
     r"|safetensors|pkl|joblib|ubj|log|txt|cfg|c|cc|cpp|h|hpp|pte|vmfb|csv|parquet|png|jpe?g)(?:\.\d+)*$"
@@ -96,14 +100,14 @@ class _Places:
     @classmethod
     def here(cls, *, system: bool) -> _Places:
         """The places of this process and machine."""
-        tops = USUAL
+        tops = _USUAL
         with contextlib.suppress(OSError):
             tops |= {path.name for path in Path("/").iterdir()}
         longest_first = sorted(_folders(), key=lambda item: -len(item[0]))
         return cls(
             folders=tuple((re.compile(rf"{re.escape(path)}(?![\w.-])[\\/]*"), new) for path, new in longest_first),
             names=tuple(_names()),
-            tops=tops - SYSTEM if system else tops | SYSTEM,
+            tops=tops - _SYSTEM if system else tops | _SYSTEM,
         )
 
     def left_out_of(self, value: Any) -> Any:
@@ -114,23 +118,23 @@ class _Places:
         return self._left_out_of_text(value) if isinstance(value, str) else value
 
     def _left_out_of_text(self, text: str) -> str:
-        text = LOGIN.sub(r"\1://", text)
+        text = _LOGIN.sub(r"\1://", text)
         if "/" in text or "\\" in text:
             for folder, stand_in in self.folders:
                 text = folder.sub(lambda match, new=stand_in: _put(match, new), text)  # type: ignore[misc]
-            text = PACKAGES.sub("site-packages/", text)
-            text = STANDARD.sub(r"\1/", text)
-            text = USERS.sub(HOME, text)
-            text = BARE.sub(self._shortened, QUOTED.sub(self._shortened, text))
-            text = IN_TEMPORARY.sub(f"{TEMPORARY}/", text)
+            text = _PACKAGES.sub("site-packages/", text)
+            text = _STANDARD.sub(r"\1/", text)
+            text = _USERS.sub(HOME, text)
+            text = _BARE.sub(self._shortened, _QUOTED.sub(self._shortened, text))
+            text = _IN_TEMPORARY.sub(f"{TEMPORARY}/", text)
         for name in self.names:
             text = name.sub(NAME, text)
         return text
 
     def _shortened(self, match: re.Match[str]) -> str:
         """The last part of a path outside of the known folders."""
-        parts = re.split(SEPARATOR, match["path"].rstrip("/\\"))
-        is_file = parts[0] not in SYSTEM and len(parts) > 1 and FILE.search(parts[-1])
+        parts = re.split(_SEPARATOR, match["path"].rstrip("/\\"))
+        is_file = parts[0] not in _SYSTEM and len(parts) > 1 and FILE.search(parts[-1])
         if not (match["begin"] or parts[0] in self.tops or is_file):
             return match[0]
         return ELSEWHERE if len(parts) == 1 and parts[0] in self.tops else f"{ELSEWHERE}/{parts[-1]}"
@@ -138,7 +142,7 @@ class _Places:
 
 def _put(match: re.Match[str], stand_in: str) -> str:
     """What stands for a folder, with a separator where a path goes on behind it."""
-    goes_on = match[0].endswith(("/", "\\")) and re.match(PART, match.string[match.end() :])
+    goes_on = match[0].endswith(("/", "\\")) and re.match(_PART, match.string[match.end() :])
     return stand_in if goes_on else stand_in.rstrip("/") or "."
 
 
@@ -166,8 +170,8 @@ def _names() -> Iterator[re.Pattern[str]]:
     with contextlib.suppress(OSError, KeyError, ImportError):  # no account is known
         names.add(getpass.getuser())
     for name in sorted(names, key=len, reverse=True):
-        if len(name) >= SHORTEST_NAME and name.lower() not in ACCOUNTS:
+        if len(name) >= _SHORTEST_NAME and name.lower() not in _ACCOUNTS:
             before, after = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
-            if len(name) <= SHORT_NAME:
+            if len(name) <= _SHORT_NAME:
                 before, after = r"(?<![\w./\\-])", r"(?![\w/\\-]|\.\w)"
             yield re.compile(before + re.escape(name) + after)

@@ -9,41 +9,41 @@ import typer
 
 from bench.cli import options, units
 
-REGRESSION = 1
+_REGRESSION = 1
 """Exit code when the new artifact is slower by more than the tolerance, or wrong."""
 
-Pinned = Annotated[Path, typer.Argument(help="A folder that `bench pick` saved, or a model.", show_default=False)]
-New = Annotated[
+_Pinned = Annotated[Path, typer.Argument(help="A folder that `bench pick` saved, or a model.", show_default=False)]
+_New = Annotated[
     Path | None,
     typer.Argument(help="Model file to check; of a folder, the same cell is made anew.", show_default=False),
 ]
-Slower = Annotated[str, typer.Option(help="How much slower the new artifact may be, as a share.")]
-MaxMetricDrop = Annotated[
+_Slower = Annotated[str, typer.Option(help="How much slower the new artifact may be, as a share.")]
+_MaxMetricDrop = Annotated[
     str,
     typer.Option(
         help="The most that may be lost of the metric: a share, or dB of a metric in dB; without a metric, the "
         "largest share of error in the outputs."
     ),
 ]
-Version = Annotated[
+_Version = Annotated[
     str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
 ]
 Runtime = Annotated[str | None, typer.Option(help="Runtime for model files; the usual one by default.")]
-Provider = Annotated[str | None, typer.Option(help="Provider of the runtime.")]
-Batch = Annotated[int, typer.Option(min=1, help="Samples in one inference.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads of the runtime.")]
-Launches = Annotated[int, typer.Option(min=1, help="Most launches of each artifact.")]
-Budget = Annotated[str, typer.Option(help="Time after which no further launch is begun.")]
-Format = Annotated[Literal["line", "json"], typer.Option("--format", help="Format to print.")]
+_Provider = Annotated[str | None, typer.Option(help="Provider of the runtime.")]
+_Batch = Annotated[int, typer.Option(min=1, help="Samples in one inference.")]
+_Threads = Annotated[int, typer.Option(min=1, help="Threads of the runtime.")]
+_Launches = Annotated[int, typer.Option(min=1, help="Most launches of each artifact.")]
+_Budget = Annotated[str, typer.Option(help="Time after which no further launch is begun.")]
+_Format = Annotated[Literal["line", "json"], typer.Option("--format", help="Format to print.")]
 
 
 def check(
-    pinned: Pinned,
-    new: New = None,
+    pinned: _Pinned,
+    new: _New = None,
     *,
-    tolerance: Slower = "2%",
-    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
-    versions: Version = None,
+    tolerance: _Slower = "2%",
+    max_metric_drop: _MaxMetricDrop = options.MAX_METRIC_DROP,
+    versions: _Version = None,
     yes: options.Yes = False,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
@@ -52,12 +52,12 @@ def check(
     shape: options.Shapes = None,
     trust: options.Trust = False,
     runtime: Runtime = None,
-    provider: Provider = None,
-    batch: Batch = 1,
-    threads: Threads = 1,
-    launches: Launches = 12,
-    budget: Budget = "2m",
-    format: Format = "line",
+    provider: _Provider = None,
+    batch: _Batch = 1,
+    threads: _Threads = 1,
+    launches: _Launches = 12,
+    budget: _Budget = "2m",
+    format: _Format = "line",
 ) -> None:
     """Is the new artifact slower than the pinned one, or wrong? Both are measured now, side by side.
 
@@ -95,4 +95,4 @@ def check(
     else:
         options.tell(f"{pair.new.cell}: {report.line(outcome)}")
     if not outcome.passed:
-        raise typer.Exit(REGRESSION)
+        raise typer.Exit(_REGRESSION)

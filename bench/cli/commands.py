@@ -22,7 +22,7 @@ from bench.cli import (
 from bench.cli import list as list_command
 from bench.cli import run as run_command
 
-OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+_OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
     "Measure": {"run": run_command.run},
     "Decide": {"pick": pick.pick, "best": best.best},
     "Inspect": {
@@ -38,7 +38,7 @@ OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
 
 def _commands() -> dict[str, dict[str, Callable[..., Any] | typer.Typer]]:
     """The commands of the core, and below each heading those of features."""
-    commands = {panel: dict(own) for panel, own in OWN.items()}
+    commands = {panel: dict(own) for panel, own in _OWN.items()}
     for module in features.modules("command"):
         for panel, own in module.COMMANDS.items():
             commands.setdefault(panel, {}).update(own)
@@ -46,7 +46,7 @@ def _commands() -> dict[str, dict[str, Callable[..., Any] | typer.Typer]]:
 
 
 COMMANDS = _commands()
-HELP = """bench run --model model.onnx, then bench pick model
+_HELP = """bench run --model model.onnx, then bench pick model
 
 Which deployment of a trained model to ship on this machine, what it costs in accuracy, and how sure we are.
 """
@@ -62,7 +62,7 @@ class InOrder(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=InOrder,
-    help=HELP,
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

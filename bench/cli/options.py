@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bench.records.rows import Row
     from bench.tasks.adopt import Options
 
-CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
+_CELLS = "Cells, as globs over task/source/exporter/variant/runtime/provider/b1t1."
 RESULTS = Path("results")
 MAX_METRIC_DROP = AllowedLoss().option(SHARE, DB)
 """What may be lost of the metric by default, as `--max-metric-drop` takes it."""
@@ -38,7 +38,7 @@ STANDARD_OUTPUT = ("-", "/dev/stdout")
 LAYOUT = "\n\t\N{NO-BREAK SPACE}"
 """Characters of the layout of a whole text; in the names and reasons within it they are escapes already."""
 
-Globs = Annotated[list[str] | None, typer.Argument(help=CELLS, show_default=False)]
+Globs = Annotated[list[str] | None, typer.Argument(help=_CELLS, show_default=False)]
 Results = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 Output = Annotated[Path | None, typer.Option(help="File to write instead of printing.")]
 Margin = Annotated[str, typer.Option(help="Largest difference that counts as noise, as a share.")]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 UNDECIDED = 1
 """Exit code where the outcome is none."""
-REPEATED = (
+_REPEATED = (
     *("max_metric_drop", "max_size", "max_memory", "max_latency", "max_ttft", "min_tokens_per_s", "batch", "threads"),
     "margin",
 )
@@ -30,33 +30,33 @@ Globs = Annotated[
     list[str],
     typer.Argument(help="A task, or cells of one, as globs over their paths.", show_default=False, metavar="TASK"),
 ]
-MaxMetricDrop = Annotated[
+_MaxMetricDrop = Annotated[
     str,
     typer.Option(
         help="The most that may be lost of the metric, with 95 % confidence: a share, or dB of a metric in dB; any "
         "for no limit."
     ),
 ]
-MaxSize = Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")]
-MaxMemory = Annotated[
+_MaxSize = Annotated[str | None, typer.Option(help="Largest file, such as 10MB.")]
+_MaxMemory = Annotated[
     str | None, typer.Option(help="Most memory that the process may take, its packages included, such as 300MiB.")
 ]
-MaxLatency = Annotated[str | None, typer.Option(help="Largest median latency, such as 5ms.")]
-MaxTtft = Annotated[str | None, typer.Option(help="Of a decoder: largest median time to first token, such as 50ms.")]
-MinTokens = Annotated[
+_MaxLatency = Annotated[str | None, typer.Option(help="Largest median latency, such as 5ms.")]
+_MaxTtft = Annotated[str | None, typer.Option(help="Of a decoder: largest median time to first token, such as 50ms.")]
+_MinTokens = Annotated[
     float | None, typer.Option(min=1e-6, help="Of a decoder: least rate of output tokens, such as 300.")
 ]
-Batch = Annotated[int | None, typer.Option(help="Batch of the request; the one with most results by default.")]
-Threads = Annotated[
+_Batch = Annotated[int | None, typer.Option(help="Batch of the request; the one with most results by default.")]
+_Threads = Annotated[
     int | None, typer.Option(help="Threads of the request; by default the fewest, unless more are faster.")
 ]
-Everywhere = Annotated[
+_Everywhere = Annotated[
     bool,
     typer.Option(
         "--everywhere", help="One deployment for all machines whose results are in the folder; saves nothing."
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what to ship, and save nothing.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what to ship, and save nothing.")]
 Target = Annotated[
     Path | None, typer.Option(help="Folder to save it in; picks/TASK in the folder of the results by default.")
 ]
@@ -66,19 +66,19 @@ def pick(
     ctx: typer.Context,
     globs: Globs,
     *,
-    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
-    max_size: MaxSize = None,
-    max_memory: MaxMemory = None,
-    max_latency: MaxLatency = None,
-    max_ttft: MaxTtft = None,
-    min_tokens_per_s: MinTokens = None,
-    batch: Batch = None,
-    threads: Threads = None,
+    max_metric_drop: _MaxMetricDrop = options.MAX_METRIC_DROP,
+    max_size: _MaxSize = None,
+    max_memory: _MaxMemory = None,
+    max_latency: _MaxLatency = None,
+    max_ttft: _MaxTtft = None,
+    min_tokens_per_s: _MinTokens = None,
+    batch: _Batch = None,
+    threads: _Threads = None,
     tolerance: options.Tolerance = "5%",
     margin: options.Margin = "2%",
     format: options.Plain = "table",
-    everywhere: Everywhere = False,
-    dry_run: DryRun = False,
+    everywhere: _Everywhere = False,
+    dry_run: _DryRun = False,
     results: options.Results = options.RESULTS,
     output: Target = None,
 ) -> None:
@@ -203,10 +203,10 @@ def _print_saved(answer: Answer, saved: list[Path], format: str) -> None:
 
 
 def _given(known: Iterable[Any], values: Mapping[str, Any]) -> list[str]:
-    """The options of `REPEATED` that have another value than their default, as they stand on a command line."""
+    """The options of `_REPEATED` that have another value than their default, as they stand on a command line."""
     pairs = [
         (option.opts[0], values[option.name])
         for option in known
-        if option.name in REPEATED and values[option.name] != option.default
+        if option.name in _REPEATED and values[option.name] != option.default
     ]
     return [part for option, value in pairs for part in (option, str(value))]

@@ -19,8 +19,8 @@ from bench.report.tables import TerminalTable
 
 EVERY_S = 10.0
 """Least time from one line of progress to the next where lines stay, such as in a file."""
-BAD = ("skipped", "failed")
-VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
+_BAD = ("skipped", "failed")
+_VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
 
 @contextmanager
@@ -69,7 +69,7 @@ class Watch:
         self._busy = busy
         self._name = name
         self._every_s = every_s
-        self._num_bad = dict.fromkeys(BAD, 0)
+        self._num_bad = dict.fromkeys(_BAD, 0)
         self._printed = -math.inf
         self._stage = ""
         self._total = 0
@@ -92,7 +92,7 @@ class Watch:
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
         self._done += self._stage != "measure"
-        bad = next((kind for kind in BAD if outcome.startswith(kind)), None)
+        bad = next((kind for kind in _BAD if outcome.startswith(kind)), None)
         if bad is not None:
             self._num_bad[bad] += 1
         self._changed(f"{cell}: {outcome}")
@@ -121,7 +121,7 @@ class Watch:
             new = f"{now.num_new} of {_count(now.num_cells, 'cell')} not launched yet, " if now.num_new else ""
             beyond = f", {now.num_beyond} that the allowed launches cannot answer" if now.num_beyond else ""
             return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}{wrong}"
-        return f"{clock} {VERBS.get(self._stage, '')} {self._done} of {_count(self._total, 'cell')}{wrong}"
+        return f"{clock} {_VERBS.get(self._stage, '')} {self._done} of {_count(self._total, 'cell')}{wrong}"
 
     def _changed(self, event: str) -> None:
         now = time.monotonic()

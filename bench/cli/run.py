@@ -25,59 +25,59 @@ store of each kind and its sweep."""
 ELSEWHERE = "bench.elsewhere"
 """Where a feature's command that calls `run` puts an `Elsewhere` in the context."""
 
-Named = Annotated[
+_Named = Annotated[
     str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, generation, seed or everything.")
 ]
-Sizes = Annotated[
+_Sizes = Annotated[
     list[str] | None,
     typer.Option(
         "--dim", help="Sizes to measure of a dimension of any size, as height=224,448 or batch=1,4.", metavar="TEXT"
     ),
 ]
-Budget = Annotated[
+_Budget = Annotated[
     str | None,
     typer.Option(help="Time for measuring, such as 10m; 15s a size by default with --model alone, else no limit."),
 ]
 Margin = Annotated[str, typer.Option(help="Half-width of the ratio's interval to aim at.")]
-Launches = Annotated[int, typer.Option(min=1, help="Most launches of a cell.")]
-Force = Annotated[bool, typer.Option("--force", help="Measure again what is measured already.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")]
-WholeSplit = Annotated[
+_Launches = Annotated[int, typer.Option(min=1, help="Most launches of a cell.")]
+_Force = Annotated[bool, typer.Option("--force", help="Measure again what is measured already.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cells and stop.")]
+_WholeSplit = Annotated[
     bool, typer.Option("--whole-split", help="Verify every cell with the whole held-out split, before timing any.")
 ]
-Total = Annotated[
+_Total = Annotated[
     str | None, typer.Option(help="Time for the whole run, of which measuring gets what the other steps leave.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")]
+_Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 when a row failed.")]
 
 
 def run(
     ctx: typer.Context,
     globs: options.Globs = None,
     *,
-    sweep: Named = None,
+    sweep: _Named = None,
     model: options.Own = None,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
     judged: options.Judged = None,
-    dim: Sizes = None,
+    dim: _Sizes = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
     versions: options.With = None,
     python: options.Pythons = None,
     yes: options.Yes = False,
     offline: options.Offline = False,
-    budget: Budget = None,
+    budget: _Budget = None,
     margin: Margin = "2%",
-    launches: Launches = 16,
+    launches: _Launches = 16,
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     results: options.Results = options.RESULTS,
-    force: Force = False,
-    dry_run: DryRun = False,
-    whole_split: WholeSplit = False,
-    total: Total = None,
-    strict: Strict = False,
+    force: _Force = False,
+    dry_run: _DryRun = False,
+    whole_split: _WholeSplit = False,
+    total: _Total = None,
+    strict: _Strict = False,
 ) -> None:
     """Run a sweep, or measure one model; cells without an open question are not measured again.
 

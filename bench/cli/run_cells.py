@@ -18,11 +18,11 @@ from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.tasks import adopt, names
 
-FIRST_TABLE_S = 15
+_FIRST_TABLE_S = 15
 """Time for measuring a model of one's own, at each combination of sizes, unless `--budget` is given."""
-FIRST_RUN_S = 25
+_FIRST_RUN_S = 25
 """Time for all steps together to end by then: on a slow machine, measuring gets less, see `Options.ends_s`."""
-FIRST_CELLS = "*/b1t1"
+_FIRST_CELLS = "*/b1t1"
 """The cells of the full sweep that are measured then: so short a time answers one request, not two."""
 
 
@@ -116,7 +116,7 @@ def of_model(path: Path, description: adopt.Options, request: Request, limits: L
     options.say_notes(adopted.notes)
     task = catalog.task(adopted.name)
     is_first = not request.globs and request.sweep is None
-    globs = [adopted.glob(pattern) for pattern in request.globs or [FIRST_CELLS if is_first else "*"]]
+    globs = [adopted.glob(pattern) for pattern in request.globs or [_FIRST_CELLS if is_first else "*"]]
     narrowed = dataclasses.replace(request, globs=globs, sweep="full" if is_first else request.sweep, axes=axes)
     # A decoder is measured as it generates. Samples and sizes are those of a pass over all tokens.
     generates = is_first and task.decoder is not None and not (axes or description.dataset or description.shapes)
@@ -131,8 +131,8 @@ def of_model(path: Path, description: adopt.Options, request: Request, limits: L
     if not is_first or request.budget_s is not None:
         return choice
     num_sizes = len({cell.task for cell in cells}) if generates else math.prod(map(len, axes.values()))
-    whole_s = None if generates else FIRST_RUN_S * num_sizes  # to verify texts takes minutes anyway
-    return dataclasses.replace(choice, budget_s=FIRST_TABLE_S * num_sizes, whole_s=whole_s)
+    whole_s = None if generates else _FIRST_RUN_S * num_sizes  # to verify texts takes minutes anyway
+    return dataclasses.replace(choice, budget_s=_FIRST_TABLE_S * num_sizes, whole_s=whole_s)
 
 
 def _selected(request: Request) -> list[Cell]:

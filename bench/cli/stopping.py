@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 LATEST_S = 1.0
 """Time in which a command ends by itself; keepers end the children of a command that did not."""
-LAST_WORDS_S = 20.0
+_LAST_WORDS_S = 20.0
 """Time in which a command that has last words, such as a table of what it has measured, ends by itself."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SHOW_CURSOR = "\x1b[?25h"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stopped(BaseException):
@@ -65,13 +65,13 @@ class Stopping:
             signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
             threading.Thread(target=self._watch, args=(woken,), daemon=True).start()
             sys.unraisablehook = _without_stops
-            for number in SIGNALS:
+            for number in _SIGNALS:
                 signal.signal(number, self._came)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in SIGNALS:  # a command that is over ends with its own exit code, and without a traceback
+            for number in _SIGNALS:  # a command that is over ends with its own exit code, and without a traceback
                 signal.signal(number, signal.SIG_IGN)
             signal.set_wakeup_fd(-1)
         if self._number and kind is not Stopped:  # its exception was lost
@@ -89,13 +89,13 @@ class Stopping:
 
     def _watch(self, woken: int) -> None:
         """End the process some time after a signal, if it still runs."""
-        while (number := next(iter(os.read(woken, 1)), 0)) not in SIGNALS:
+        while (number := next(iter(os.read(woken, 1)), 0)) not in _SIGNALS:
             if not number:  # the command is over
                 os.close(woken)
                 return
         threading.Event().wait(LATEST_S)
         if self._has_last_words:  # until a second signal, which the main thread may not see
-            select.select([woken], [], [], LAST_WORDS_S)
+            select.select([woken], [], [], _LAST_WORDS_S)
         self._number = self._number or number
         self.end()
 
@@ -129,7 +129,7 @@ class Stopping:
         """Say that the command was stopped and what it kept, and end the process with the exit code of the signal."""
         with self._ending:
             launches = "1 launch" if self.num_kept == 1 else f"{self.num_kept} launches"
-            cursor = SHOW_CURSOR if os.isatty(2) else ""
+            cursor = _SHOW_CURSOR if os.isatty(2) else ""
             remark = f"; {launches} kept; the same command goes on" if self.keeps else ""
             line = f"{cursor}bench: stopped{remark}\n"
             with contextlib.suppress(OSError, ValueError):  # nobody reads it any more

@@ -11,9 +11,9 @@ from bench.api.loss_units import DB, SHARE, AllowedLoss, Unit
 if TYPE_CHECKING:
     from bench.measure.limits import Limits
 
-AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
-DECIBELS = re.compile(r"(\d+(?:\.\d+)?)\s*dB", re.IGNORECASE)
-SECONDS = {"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+_DECIBELS = re.compile(r"(\d+(?:\.\d+)?)\s*dB", re.IGNORECASE)
+_SECONDS = {"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -23,10 +23,10 @@ def seconds(text: str) -> float:
     Raises:
         InputError: anything else.
     """
-    amount = AMOUNT.fullmatch(text.strip())
-    if amount is None or amount[2] not in SECONDS or float(amount[1]) <= 0:
+    amount = _AMOUNT.fullmatch(text.strip())
+    if amount is None or amount[2] not in _SECONDS or float(amount[1]) <= 0:
         raise InputError(f"not a duration: {text!r}; write 5ms, 90s, 10m or 1.5h")
-    return float(amount[1]) * SECONDS[amount[2]]
+    return float(amount[1]) * _SECONDS[amount[2]]
 
 
 def seconds_of(text: str | None) -> float | None:
@@ -55,7 +55,7 @@ def size_bytes(text: str) -> int:
     Raises:
         InputError: anything else.
     """
-    amount = AMOUNT.fullmatch(text.strip())
+    amount = _AMOUNT.fullmatch(text.strip())
     if amount is None or amount[2] not in BYTES:
         raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
     return int(float(amount[1]) * BYTES[amount[2]])
@@ -112,7 +112,7 @@ def allowed_loss(text: str) -> AllowedLoss:
 
 
 def _decibels(text: str) -> float:
-    decibels = DECIBELS.fullmatch(text)
+    decibels = _DECIBELS.fullmatch(text)
     if decibels is None:
         raise InputError(f"not a number of decibels: {text!r}; write 0.1dB")
     return float(decibels[1])

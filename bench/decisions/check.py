@@ -37,10 +37,10 @@ from bench.tasks.metrics import Accuracy, Rmse
 
 TOLERANCE = 0.02
 """Largest share by which the new artifact may be slower, by default."""
-MIN_LAUNCHES = 3
+_MIN_LAUNCHES = 3
 MAX_LAUNCHES = 12
 BUDGET_S = 120.0
-DEFAULT_OPTIONS = adopt.Options()
+_DEFAULT_OPTIONS = adopt.Options()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def pair_of_files(
     pinned: Path,
     new: Path,
     *,
-    options: adopt.Options = DEFAULT_OPTIONS,
+    options: adopt.Options = _DEFAULT_OPTIONS,
     runtime: str | None = None,
     provider: str | None = None,
     batch: int = 1,
@@ -276,7 +276,7 @@ def _useless(judged: Quality) -> tuple[str, ...]:
 
 def goal(*, tolerance: float = TOLERANCE, max_launches: int = MAX_LAUNCHES, budget_s: float = BUDGET_S) -> Goal:
     """A goal that is met as soon as it is clear whether the new artifact is slower by more than the tolerance."""
-    few = min(MIN_LAUNCHES, max_launches)
+    few = min(_MIN_LAUNCHES, max_launches)
     return Goal(tolerance=tolerance, min_launches=few, max_launches=max_launches, budget_s=budget_s)
 
 

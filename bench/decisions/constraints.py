@@ -22,7 +22,7 @@ TOLERANCE = Aims().regret
 """Largest share by which a deployment that is shipped may be slower than the fastest, by default."""
 METRIC, METRIC_KEY = "--max-metric-drop", "metric_loss_high"
 """The option that limits the loss of the metric, and the key of `Row` that it limits."""
-RATE = "--min-tokens-per-s"
+_RATE = "--min-tokens-per-s"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Constraints:
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
             "--max-ttft": ("ttft_ns", self.max_ttft_ns),
-            RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
+            _RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
         }
         return {option: (key, limit) for option, (key, limit) in options.items() if limit is not None}
 
@@ -239,7 +239,7 @@ def none_qualifies(measurements: Measurements, group: Group, qualification: Qual
         if not values:
             nearest = "; of none it was measured"
         elif not number:
-            is_rate = option == RATE
+            is_rate = option == _RATE
             best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values), unit)
             nearest = f"; the {'most' if is_rate else 'least'} is {best}"
         if option == METRIC and qualification.alpha < metric_loss.ALPHA:

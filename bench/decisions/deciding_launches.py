@@ -12,7 +12,7 @@ from bench.measure.selection import Selection
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 
-FIRST_LAUNCHES = 6
+_FIRST_LAUNCHES = 6
 """Launches to ask for where there are too few launches to estimate how many would decide."""
 MOST_LAUNCHES = 60
 """Largest number of launches that a choice asks for."""
@@ -63,7 +63,7 @@ def _needed(comparison: Comparison | None, alpha: float, tolerance: float) -> in
     The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
     """
     if comparison is None or comparison.effect is None:
-        return FIRST_LAUNCHES
+        return _FIRST_LAUNCHES
     number = max(1, comparison.num_launches)
     towards = dataclasses.replace(comparison.effect, value=min(0.0, comparison.effect.value))
     for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):

@@ -33,7 +33,7 @@ from bench.tasks import adopt
 
 RECIPE, PROGRAM, ARTIFACT = "deployment.json", "run.py", "model"
 """The names of the files of a pick; that of the artifact ends as its format says."""
-PROGRAM_TEXT = '''\
+_PROGRAM_TEXT = '''\
 """{cell}
 
     from run import predict
@@ -66,7 +66,7 @@ if __name__ == "__main__":
     except BenchError as error:
         raise SystemExit(f"run.py: {{error}}") from None
 '''
-HARNESS = """\
+_HARNESS = """\
 import bench
 
 
@@ -134,11 +134,11 @@ def save(
     runtime = catalog.runtime(cell.runtime)
     # The code of a runtime runs one inference; a loop around it that generates is the harness's.
     plain = runtime.code(provider=str(cell.provider), threads=cell.threads) if task.request is None else None
-    code = plain or HARNESS
+    code = plain or _HARNESS
     packages = (
         ", ".join(f"{name} {release}" for name, release in record.header.versions.items() if release) or "no package"
     )
-    program = PROGRAM_TEXT.format(
+    program = _PROGRAM_TEXT.format(
         cell=cell.path,
         packages=ports.in_docstring(printable(packages)),
         ports=ports.lines(task, sizes),
@@ -366,7 +366,7 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
             if path.name == PROGRAM:
                 if self.program is None:
                     return files.read_bytes(path).startswith(
-                        PROGRAM_TEXT.partition("takes")[0].format(cell=self.cell).encode()
+                        _PROGRAM_TEXT.partition("takes")[0].format(cell=self.cell).encode()
                     )
                 return cache.file_digest(path) == self.program.sha256
             is_artifact = path.name == self.artifact.file and path.stem == ARTIFACT

@@ -32,7 +32,7 @@ WITHIN = Aims().within
 """A cell that is slower than the best by no more than this share is as good as the best."""
 NOISE = (WITHIN, 0.01, 0.05)
 """Differences that count as none on the front: shares of the latency, of the size of the file and of the memory."""
-LOSS_NOISE = AllowedLoss(share=0.001, db=0.01)
+_LOSS_NOISE = AllowedLoss(share=0.001, db=0.01)
 """Differences of what is lost of the metric that count as none there."""
 
 
@@ -42,7 +42,7 @@ class Choice(Standing):
 
     Attributes:
         front: qualified rows that no other row covers in latency, size, memory and metric at once, up to `NOISE` and
-            `LOSS_NOISE`; twins of the leading row count as equally fast.
+            `_LOSS_NOISE`; twins of the leading row count as equally fast.
         twins: paths of the cells that are one deployment with the leading row, or its twins and contenders; see
             `bench.decisions.twins`.
         over_baseline: a winner's ratio to the baseline, with an interval that holds although the row was selected;
@@ -206,7 +206,7 @@ def _front(rows: Sequence[Row], first: Row, alike: Sequence[str]) -> tuple[Row, 
     def covers(row: Row, other: Row) -> bool:
         *own, own_loss = figures(row)
         *its, its_loss = figures(other)
-        keeps = own_loss <= its_loss + LOSS_NOISE.of(first.metric_loss_unit)
+        keeps = own_loss <= its_loss + _LOSS_NOISE.of(first.metric_loss_unit)
         return keeps and all(mine <= beside * (1 + share) for mine, beside, share in zip(own, its, NOISE, strict=True))
 
     ordered = sorted(rows, key=lambda row: row is not first)

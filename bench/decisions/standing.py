@@ -26,7 +26,7 @@ from bench.records.ranking import Group
 from bench.records.rows import Row
 
 WINNER, KEEP, NONE = "winner", "keep", "none"
-ALIKE = 0.1
+_ALIKE = 0.1
 """Share by which a file or a process may be larger than the smallest and count as small: less is worth no step."""
 
 
@@ -143,9 +143,9 @@ def _kept(measurements: Measurements, rows: Sequence[Row], candidates: Sequence[
 
 
 def _preferred(good: Sequence[Row]) -> Row:
-    """Of cells that are as good, the simplest of the smallest files and of these of the least memory, up to `ALIKE`."""
+    """Of cells that are as good, the simplest of the smallest and of the least memory, up to `_ALIKE`."""
     for key in ("size_bytes", "peak_rss_bytes"):
         values = {row.cell: math.inf if (value := getattr(row, key)) is None else value for row in good}
         least = min(values.values())
-        good = [row for row in good if values[row.cell] <= least * (1 + ALIKE)]
+        good = [row for row in good if values[row.cell] <= least * (1 + _ALIKE)]
     return min(good, key=lambda row: twins.simplicity(row.cell))

@@ -16,10 +16,10 @@ from bench.measure.process import ask_once
 
 MOST_BYTES = 2**30
 """Of a buffer that is made: beyond the caches of most processors, so a larger one is read as fast."""
-LEAST_BYTES = 2**16
+_LEAST_BYTES = 2**16
 """Of the part that a thread reads: of a smaller one, a call's own time would count as reading."""
 SPAN_NS = 500_000_000
-TIMEOUT_S = 120.0
+_TIMEOUT_S = 120.0
 
 
 def ask(num_bytes: int, threads: int) -> float:
@@ -33,7 +33,7 @@ def ask(num_bytes: int, threads: int) -> float:
         ChildError: the child process failed.
     """
     answer = ask_once(
-        rate, timeout_s=TIMEOUT_S, memory_bytes=None, threads=1, num_bytes=min(num_bytes, MOST_BYTES), readers=threads
+        rate, timeout_s=_TIMEOUT_S, memory_bytes=None, threads=1, num_bytes=min(num_bytes, MOST_BYTES), readers=threads
     )
     return float(answer["bytes_per_s"])
 
@@ -45,7 +45,7 @@ def rate(*, num_bytes: int, readers: int) -> dict[str, Any]:
     worth naming. A thread makes the part that it reads, near the processor that it runs on. A disturbance only lowers
     a rate.
     """
-    size = max(LEAST_BYTES, num_bytes // readers) // 4
+    size = max(_LEAST_BYTES, num_bytes // readers) // 4
     num_read = readers * size * 4
     repeats = max(1, 2**26 // num_read)
 

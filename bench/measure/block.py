@@ -33,9 +33,9 @@ from bench.measure.process import Child
 from bench.measure.session import Worker
 from bench.measure.subject import Request, Subject
 
-MOST_FIRST = 1 << 16
-FINISH = Request(operation=Worker.finish, arguments={})
-LEAST_ROOM = 4
+_MOST_FIRST = 1 << 16
+_FINISH = Request(operation=Worker.finish, arguments={})
+_LEAST_ROOM = 4
 """Cells of a block for which there is room in any case."""
 SLOW_CELL_S = 1.0
 """Inferences of a launch that take less altogether are not worth another block, whose workers have to be started."""
@@ -54,7 +54,7 @@ class Method:
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
         room_s: seconds that there are for a block; slow cells that do not fit are left out of it, the last first, but
-            for `LEAST_ROOM`. None for a block of all cells.
+            for `_LEAST_ROOM`. None for a block of all cells.
     """
 
     min_passes: int = 5
@@ -234,7 +234,7 @@ class _Block:
         self._baseline = baseline
         self._method = method
         self._out_of_time = out_of_time
-        self._first_request = random.randrange(MOST_FIRST)  # so that few passes of many blocks see all requests
+        self._first_request = random.randrange(_MOST_FIRST)  # so that few passes of many blocks see all requests
 
     def open(self, subjects: Sequence[Subject], workers: contextlib.ExitStack) -> None:
         """Start two workers for the baseline and one for each subject, and open their sessions.
@@ -286,7 +286,7 @@ class _Block:
         cell_s = (2 + self._method.min_passes) * warm_ns / 1e9
         if cell_s < SLOW_CELL_S:
             return
-        late = subjects[max(LEAST_ROOM, math.floor(room_s / cell_s) - 2) :]
+        late = subjects[max(_LEAST_ROOM, math.floor(room_s / cell_s) - 2) :]
         for seat in [seat for seat in self._seats if seat.role == CELL and seat.subject in late]:
             seat.child.kill()
             self._seats.remove(seat)
@@ -354,7 +354,7 @@ class _Block:
         Args:
             lost: what was lost in the passes, and in these repeated, if they were.
         """
-        turns.take(self._seats, lambda seat: seat.ask(FINISH, self._method.limits.burst_s), self._leave)
+        turns.take(self._seats, lambda seat: seat.ask(_FINISH, self._method.limits.burst_s), self._leave)
         # By the time lost alone: a choice by the figures would be biased.
         best = min(lost, key=lambda each: each.most or 0.0)
         launches = {

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 SETTLE_STEP_S = 0.001
 SETTLE_LIMIT_S = 0.25
-QUIET_SHARE = 0.05  # of one core: a process that uses less has no spinning threads
+_QUIET_SHARE = 0.05  # of one core: a process that uses less has no spinning threads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def settle() -> bool:
         cpu, wall = time.process_time(), time.perf_counter()
         time.sleep(SETTLE_STEP_S)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        if cpu < QUIET_SHARE * wall:
+        if cpu < _QUIET_SHARE * wall:
             return True
         if time.perf_counter() > deadline:
             return False

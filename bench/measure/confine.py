@@ -9,10 +9,10 @@ import signal
 import sys
 from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
-HIGHEST_PRIORITY = -20
+_PR_SET_PDEATHSIG = 1
+_HIGHEST_PRIORITY = -20
 CLONE_NEWUSER = 0x10000000
-CLONE_NEWNET = 0x40000000
+_CLONE_NEWNET = 0x40000000
 
 
 def confine(*, parent_pid: int, memory_bytes: int | None, is_timed: bool) -> dict[str, bool]:
@@ -37,7 +37,7 @@ def confine(*, parent_pid: int, memory_bytes: int | None, is_timed: bool) -> dic
 
 
 def _die_with(parent_pid: int) -> bool:
-    done = ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+    done = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
     if os.getppid() != parent_pid:  # the parent died before the call
         os._exit(1)
     return done
@@ -65,11 +65,11 @@ def _come_first() -> bool:
     session's group counts as well. Source: sched(7).
     """
     try:
-        os.setpriority(os.PRIO_PROCESS, 0, HIGHEST_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, 0, _HIGHEST_PRIORITY)
     except OSError:
         return False
     with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(HIGHEST_PRIORITY))
+        Path("/proc/self/autogroup").write_text(str(_HIGHEST_PRIORITY))
     return True
 
 
@@ -78,8 +78,8 @@ def _leave_network() -> bool:
     libc = ctypes.CDLL(None)
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
-        return bool(libc.unshare(CLONE_NEWNET) == 0)
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+        return bool(libc.unshare(_CLONE_NEWNET) == 0)
+    if libc.unshare(CLONE_NEWUSER | _CLONE_NEWNET) != 0:
         return False
     map_user(uid, gid)
     return True

@@ -29,7 +29,7 @@ from bench.measure import stats
 from bench.measure.comparison import Comparison
 from bench.measure.stats import Effect, Estimate
 
-MEDIAN_CHI2 = 0.454936  # median of the square of a standard normal variable
+_MEDIAN_CHI2 = 0.454936  # median of the square of a standard normal variable
 FEWEST_CELLS = 5
 """Fewest cells from which a drift can be estimated."""
 
@@ -111,8 +111,8 @@ def drift(changes: Sequence[Comparison]) -> float:
     if len(effects) < FEWEST_CELLS:
         return 0.0
     shift = statistics.median(effect.value for effect in effects)
-    spread = statistics.median((effect.value - shift) ** 2 for effect in effects) / MEDIAN_CHI2
-    expected = statistics.median(effect.half_width(0.5) ** 2 for effect in effects) / MEDIAN_CHI2
+    spread = statistics.median((effect.value - shift) ** 2 for effect in effects) / _MEDIAN_CHI2
+    expected = statistics.median(effect.half_width(0.5) ** 2 for effect in effects) / _MEDIAN_CHI2
     return math.sqrt(max(0.0, shift**2 + spread - expected))
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-MOST_STEPS = 5
+_MOST_STEPS = 5
 """Steps that are mixed; those before are forgotten, as they are of a map that is no longer nearly the same."""
 NEAR = 0.05
 """Largest change of a value in a step that is mixed with others."""
 MOST_LEAP = 0.5
 """Most that a value is taken beyond where the map leads."""
-RIDGE = 1e-10
+_RIDGE = 1e-10
 """Relative weight that keeps the shares of steps that are nearly alike small."""
 
 
@@ -34,8 +34,8 @@ class Mixture:
             start_V: where the last step began, of shape (V,).
             end_V: where the map led from there.
         """
-        self._starts = [*self._starts, start_V][-MOST_STEPS:]
-        self._steps = [*self._steps, end_V - start_V][-MOST_STEPS:]
+        self._starts = [*self._starts, start_V][-_MOST_STEPS:]
+        self._steps = [*self._steps, end_V - start_V][-_MOST_STEPS:]
         sizes = [np.abs(step_V).max() for step_V in self._steps]
         if len(sizes) == 1:
             return end_V
@@ -55,5 +55,5 @@ class Mixture:
         """How far the last step's end is from the mixture that would have the smallest step left."""
         starts_SV, steps_SV = np.diff(self._starts, axis=0), np.diff(self._steps, axis=0)
         normal_SS = steps_SV @ steps_SV.T
-        normal_SS += max(RIDGE * np.trace(normal_SS), np.finfo(float).tiny) * np.eye(len(normal_SS))
+        normal_SS += max(_RIDGE * np.trace(normal_SS), np.finfo(float).tiny) * np.eye(len(normal_SS))
         return np.linalg.solve(normal_SS, steps_SV @ self._steps[-1]) @ (starts_SV + steps_SV)

@@ -13,7 +13,7 @@ from bench.measure.roofline import Peaks
 
 WEIGHT_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "int8": 8.5, "int4": 4.5}
 """Bits of a weight that is stored so; of integers with a scale of 16 bits for each block of 32 weights."""
-LEAST_BITS = {**WEIGHT_BITS, "int8": 8.0, "int4": 4.0}
+_LEAST_BITS = {**WEIGHT_BITS, "int8": 8.0, "int4": 4.0}
 """Bits of a weight at least: a scale may be that of a whole row."""
 CACHE_BYTES = {"float32": 4}
 """Bytes of an element of the KV cache beside such weights: 2 beside all others."""
@@ -108,5 +108,5 @@ def least_weight_bytes(
     """
     if stored_bytes is not None:  # a table that is the head, too, may be stored twice
         return min(stored_bytes, weights_read * 4)
-    least = int(weights_read * LEAST_BITS.get(precision or "", LEAST_BITS["int4"]) / 8)
+    least = int(weights_read * _LEAST_BITS.get(precision or "", _LEAST_BITS["int4"]) / 8)
     return least if file_bytes is None else min(file_bytes, least)

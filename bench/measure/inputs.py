@@ -17,9 +17,11 @@ from scipy import special
 
 from bench.measure.launch import Launch
 
-LEVEL = 0.001  # of the test, which takes passes as independent: a drift of the machine makes it err somewhat more often
-STEPS = 3  # of polishing
-NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
+_LEVEL = (
+    0.001  # of the test, which takes passes as independent: a drift of the machine makes it err somewhat more often
+)
+_STEPS = 3  # of polishing
+_NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
 
 
 def spread(launches: Sequence[Launch]) -> float | None:
@@ -43,13 +45,13 @@ def spread(launches: Sequence[Launch]) -> float | None:
     if num_requests < 2 or freedom < num_requests:
         return None
     effect_R = np.zeros(num_requests)
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         centred_N = log_N - _medians(log_N - effect_R[request_N], launch_N)[launch_N]
         effect_R = _medians(centred_N, request_N)
-    if _p_value(centred_N, request_N, freedom) > LEVEL:
+    if _p_value(centred_N, request_N, freedom) > _LEVEL:
         return None
     noise_N = centred_N - effect_R[request_N]
-    noise = NORMAL_MAD * float(np.median(np.abs(noise_N - np.median(noise_N))))
+    noise = _NORMAL_MAD * float(np.median(np.abs(noise_N - np.median(noise_N))))
     variance = noise**2 * len(log_N) / freedom
     of_medians_R = np.pi / (2 * np.bincount(request_N) + np.pi - 2)  # of the median of so many normal variables
     between = float(np.var(effect_R, ddof=1)) - variance * float(of_medians_R.mean())

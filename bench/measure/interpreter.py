@@ -12,9 +12,9 @@ START = "import sys; sys.path[0] = sys.argv.pop(1); import importlib; importlib.
 
 It stands in for `-P -m`: Python 3.10 has no `-P`, and finds modules in the working folder first.
 """
-OF_THIS_ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
+_OF_THIS_ENVIRONMENT = ("PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP", "VIRTUAL_ENV")
 """Variables that would bring packages of this process's environment into another one."""
-SECRET = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+_SECRET = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 """Variables that no child process gets: none of them asks the hub for anything, and what they run may be foreign."""
 
 
@@ -39,7 +39,7 @@ class Interpreter:
 
     def inherited(self) -> Mapping[str, str]:
         """The environment variables of this process that the child gets; no secret is among them."""
-        left_out = SECRET if self.package is None else (*SECRET, *OF_THIS_ENVIRONMENT)
+        left_out = _SECRET if self.package is None else (*_SECRET, *_OF_THIS_ENVIRONMENT)
         return {name: value for name, value in os.environ.items() if name not in left_out}
 
 

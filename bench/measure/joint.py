@@ -28,14 +28,14 @@ from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
 MAX_STEPS = 100
-CONVERGED = 5e-4  # largest relative change of a variance in a step
+_CONVERGED = 5e-4  # largest relative change of a variance in a step
 LEAST_SHARE = 0.2  # of the information to be expected, where launches agree better than their variance lets expect
-LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
-LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
+_LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
+_LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
 STATE, OWN, PLACE = "state", "own state", "place"
 Effects = tuple[str, str]
 """A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
-MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step
+_MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class Joint:
         self.lost_N = (belief.lost * np.array([seen.lost_share for _, seen in everything]) ** 2) ** 2
         passes_N = np.maximum(np.array([seen.variance for _, seen in everything]) - self.lost_N, 0.0)
         least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
-        self._floor_C = np.maximum(least_C, LEAST_VARIANCE)
+        self._floor_C = np.maximum(least_C, _LEAST_VARIANCE)
         self.variances = np.maximum(self._floor_C, belief.launch**2)
         self._believed_CC = self.alike(belief)
         self._draw_launch_variances(*np.zeros((3, len(cells))))
@@ -170,7 +170,7 @@ class Joint:
             before = self._logarithms()
             self._step()
             after = self._logarithms()
-            self.has_converged = bool(np.max(np.abs(after - before)) < CONVERGED)
+            self.has_converged = bool(np.max(np.abs(after - before)) < _CONVERGED)
             if self.has_converged:
                 break
             self._start_from(mixture.next_start(before, after))
@@ -265,7 +265,7 @@ class Joint:
         beyond_C = np.maximum(curvature_C - freedom_C, 0.0) / 2
         step_C = (self._launches.mean_C - before_C) / (1 + np.diag(self._launches.covariance_CC) * beyond_C)
         # In no larger steps than those of states and jolts, or launches would explain all before these can.
-        self.variances = np.maximum(np.exp(before_C + np.clip(step_C, -MOST_STEP, MOST_STEP)), self._floor_C)
+        self.variances = np.maximum(np.exp(before_C + np.clip(step_C, -_MOST_STEP, _MOST_STEP)), self._floor_C)
 
     def launch_variance_by_others(self, cell: int) -> Variance:
         """A cell's variance across launches as the other cells and the belief have it, without its own launches."""
@@ -337,7 +337,7 @@ class Joint:
         residual_N, diagonal_N = np.empty((2, len(self.level_N)))
         for program in self._programs.values():
             residual_N[program.members_n], diagonal_N[program.members_n] = program.residual_n, program.diagonal_n
-        diagonal_N = np.maximum(diagonal_N, LEAST_INFORMATION / self.variances[self.cell_N])
+        diagonal_N = np.maximum(diagonal_N, _LEAST_INFORMATION / self.variances[self.cell_N])
         return residual_N / diagonal_N, 1 / diagonal_N
 
     def of_places(self) -> dict[tuple[str, str], Effect]:

@@ -21,12 +21,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36
 MOST_LOG_BYTES = 64 << 20
-LOOK_MS = 1000
+_LOOK_MS = 1000
 """Time between two looks at the size of the log."""
 PAUSE_S = 0.002
-MOST_PAUSES = 50
+_MOST_PAUSES = 50
 """Pauses for the worker's own end, before what it left is looked for."""
 
 
@@ -64,7 +64,7 @@ def keep(lifeline: int, report: int, folder: str, start: Callable[[], int]) -> i
     poll.register(woken, select.POLLIN)
     code = None
     while code is None and not signals:
-        ready = {descriptor for descriptor, _ in poll.poll(LOOK_MS)}
+        ready = {descriptor for descriptor, _ in poll.poll(_LOOK_MS)}
         if woken in ready:
             os.read(woken, 1 << 12)
         _cut_log()
@@ -80,7 +80,7 @@ def _adopt_orphans() -> None:
     if sys.platform == "linux":
         import ctypes
 
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _start(command: list[str]) -> int:
@@ -136,7 +136,7 @@ def _end(worker: int, code: int | None) -> int:
         code = code if ended is None else ended
         if not has_children:
             break
-        if code is None and attempt < MOST_PAUSES:  # most workers leave nothing that would have to be looked for
+        if code is None and attempt < _MOST_PAUSES:  # most workers leave nothing that would have to be looked for
             time.sleep(PAUSE_S)
             continue
         known: set[int] = set()

@@ -12,10 +12,10 @@ import msgspec
 from bench.measure.machine import State
 from bench.measure.memory import Memory
 
-MOST_NS = 10**18
+_MOST_NS = 10**18
 """The longest duration that is taken for one, 31 years."""
-Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_NS)]
-Sample: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=MOST_NS)]
+Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_NS)]
+Sample: TypeAlias = Annotated[int, msgspec.Meta(gt=0, le=_MOST_NS)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 """Of the time of one core: several threads may wait for longer than the time that passes."""

@@ -16,11 +16,11 @@ import dataclasses
 import numpy as np
 
 MAX_STEPS = 12  # of polishing and of the bisquare; either has converged long before
-BISQUARE = 4.685  # residuals beyond so many standard deviations count for nothing
-LEAST_WEIGHT = 0.001  # of a burst however far off: the weights of a pass must not all be zero
-NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
-COMMON_PASSES = 4.0  # weight of the block's common noise beside a launch's own, in passes
-LEAST_SCALE = 1e-6  # of the residuals, on the log scale: clocks tick in nanoseconds
+_BISQUARE = 4.685  # residuals beyond so many standard deviations count for nothing
+_LEAST_WEIGHT = 0.001  # of a burst however far off: the weights of a pass must not all be zero
+_NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
+_COMMON_PASSES = 4.0  # weight of the block's common noise beside a launch's own, in passes
+_LEAST_SCALE = 1e-6  # of the residuals, on the log scale: clocks tick in nanoseconds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ def levels(passes_LP: np.ndarray) -> Levels:
         return Levels(log_ns=level_L, variances=np.zeros(1))
     scale_L1 = _scales(logs_LP)[:, None]
     for _ in range(MAX_STEPS):
-        inside_LP = np.maximum(0.0, 1 - ((logs_LP - level_L[:, None] - effect_P) / (BISQUARE * scale_L1)) ** 2)
-        precision_LP = np.maximum(LEAST_WEIGHT, inside_LP**2) / scale_L1**2
+        inside_LP = np.maximum(0.0, 1 - ((logs_LP - level_L[:, None] - effect_P) / (_BISQUARE * scale_L1)) ** 2)
+        precision_LP = np.maximum(_LEAST_WEIGHT, inside_LP**2) / scale_L1**2
         effect_P = _weighted_mean(logs_LP - level_L[:, None], precision_LP, axis=0)
         effect_P -= np.median(effect_P)
         level_L = _weighted_mean(logs_LP - effect_P, precision_LP, axis=1)
@@ -77,7 +77,7 @@ def _scales(logs_LP: np.ndarray) -> np.ndarray:
     num_launches, num_passes = logs_LP.shape
     differences_LLP = logs_LP[:, None] - logs_LP[None]
     differences_LLP -= np.median(differences_LLP, axis=2, keepdims=True)
-    sum_LL = (NORMAL_MAD * np.median(np.abs(differences_LLP), axis=2)) ** 2 * num_passes / max(1, num_passes - 1)
+    sum_LL = (_NORMAL_MAD * np.median(np.abs(differences_LLP), axis=2)) ** 2 * num_passes / max(1, num_passes - 1)
     total_L = sum_LL.sum(axis=1)
     common = np.median(sum_LL[np.triu_indices(num_launches, 1)]) / 2
     own_L = np.full(num_launches, common)
@@ -85,5 +85,5 @@ def _scales(logs_LP: np.ndarray) -> np.ndarray:
         own_L = (total_L - total_L.sum() / (2 * (num_launches - 1))) / (num_launches - 2)
     own_L = np.maximum(own_L, common / 8)
     return np.asarray(
-        np.sqrt((num_passes * own_L + COMMON_PASSES * common) / (num_passes + COMMON_PASSES)) + LEAST_SCALE
+        np.sqrt((num_passes * own_L + _COMMON_PASSES * common) / (num_passes + _COMMON_PASSES)) + _LEAST_SCALE
     )

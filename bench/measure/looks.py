@@ -16,10 +16,10 @@ import math
 import numpy as np
 from scipy import optimize, special
 
-NODES_PER_STEP = 5
+_NODES_PER_STEP = 5
 """Points for each standard deviation of a step, at which the walk's density is known; more change no level by 0.1 %."""
-LEAST_NODES = 48
-MOST_LOOKS = 256
+_LEAST_NODES = 48
+_MOST_LOOKS = 256
 """Looks whose common level is calculated; of more, each so many have an equal share of the error (Bonferroni)."""
 
 
@@ -31,9 +31,9 @@ def nominal(alpha: float, looks: int) -> float:
         alpha: the probability that some look is wrong, on two sides.
         looks: the most looks that there may be, each after as much new data as before the first.
     """
-    if looks > MOST_LOOKS:
+    if looks > _MOST_LOOKS:
         # Later looks have more in common than the first, so none of these shares is used up.
-        return nominal(alpha / math.ceil(looks / MOST_LOOKS), MOST_LOOKS)
+        return nominal(alpha / math.ceil(looks / _MOST_LOOKS), _MOST_LOOKS)
     if looks <= 1 or alpha >= 1:
         return alpha
     lowest, highest = (float(-special.ndtri(level / 2)) for level in (alpha, alpha / looks))
@@ -46,7 +46,7 @@ def _crossing(bound: float, looks: int) -> float:
 
     After each step the density of the walks that have not crossed is kept at the nodes of Gauss and Legendre.
     """
-    num_nodes = max(LEAST_NODES, math.ceil(NODES_PER_STEP * bound * math.sqrt(looks)))
+    num_nodes = max(_LEAST_NODES, math.ceil(_NODES_PER_STEP * bound * math.sqrt(looks)))
     node_K, weight_K = np.polynomial.legendre.leggauss(num_nodes)
     at_K, mass_K = bound * node_K, bound * weight_K * _normal(bound * node_K)
     crossed = 2 * float(special.ndtr(-bound))

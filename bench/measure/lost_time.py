@@ -13,11 +13,11 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-PROC = Path("/proc")
-WORK = (0, 1, 2, 5, 6)
+_PROC = Path("/proc")
+_WORK = (0, 1, 2, 5, 6)
 """Places, in the first line of `/proc/stat`, of the times of user, nice, system and interrupts (two kinds)."""
-STEAL = 7
-TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 10**7
+_STEAL = 7
+_TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 10**7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Watch:
         proc: the folder that the kernel shows processes in.
     """
 
-    def __init__(self, pids: Iterable[int], proc: Path = PROC) -> None:
+    def __init__(self, pids: Iterable[int], proc: Path = _PROC) -> None:
         self._proc = proc
         self._ticks = _ticks(proc)
         self._parent = _threads(proc, "self")
@@ -60,10 +60,10 @@ class Watch:
         if now is None or self._ticks is None:
             return Lost(steal_share=None, run_delay_shares=dict.fromkeys(self._workers))
         passed = [after - before for before, after in zip(self._ticks, now, strict=True)]
-        work, steal = sum(passed[place] for place in WORK), passed[STEAL]
+        work, steal = sum(passed[place] for place in _WORK), passed[_STEAL]
         own_ns = 0 if os.getpid() in self._workers else self._ran_and_waited(self._parent)[0]
         times = {pid: self._ran_and_waited(threads, pid) for pid, threads in self._workers.items()}
-        others_ns = work * TICK_NS - own_ns - sum(ran for ran, _ in times.values())
+        others_ns = work * _TICK_NS - own_ns - sum(ran for ran, _ in times.values())
         total_ns = sum(map(sum, times.values()))
         return Lost(
             steal_share=steal / (work + steal) if work + steal > 0 else 0.0,
@@ -88,8 +88,8 @@ def _ticks(proc: Path) -> list[int] | None:
     """The first eight numbers of the line of all cores; None where the system does not tell."""
     with contextlib.suppress(OSError, ValueError):
         fields = (proc / "stat").read_text().split("\n", 1)[0].split()
-        numbers = [int(field) for field in fields[1 : STEAL + 2]]
-        return numbers if len(numbers) == STEAL + 1 else None
+        numbers = [int(field) for field in fields[1 : _STEAL + 2]]
+        return numbers if len(numbers) == _STEAL + 1 else None
     return None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 POLL_S = 0.002
-PROC = Path("/proc/self")
+_PROC = Path("/proc/self")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Memory:
 class MemoryLog:
     """Records the memory of phases one after the other."""
 
-    def __init__(self, proc: Path = PROC) -> None:
+    def __init__(self, proc: Path = _PROC) -> None:
         self.phases: list[Phase] = []
         self._proc = proc
         self.method = "kernel" if self._reset_peak() else "polling"
@@ -113,7 +113,7 @@ def forked_from(file_bytes: int) -> None:
 def file_bytes() -> int:
     """Bytes of files, such as those of libraries, that this process has in memory; 0 where there is no `/proc`."""
     try:
-        return _kib_fields(PROC / "status").get("RssFile", 0)
+        return _kib_fields(_PROC / "status").get("RssFile", 0)
     except OSError:
         return 0
 
@@ -130,7 +130,7 @@ def rss_bytes_if_started() -> int:
 def rss_bytes() -> int:
     """Resident size of this process."""
     try:
-        pages = int((PROC / "statm").read_text().split()[1])
+        pages = int((_PROC / "statm").read_text().split()[1])
     except OSError:  # there is no `/proc`
         import psutil
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from bench.measure.confine import CLONE_NEWUSER, map_user
 
-PR_SET_PDEATHSIG = 1
-CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_MOVE, MS_REC, MS_PRIVATE = 2, 4, 8, 0x2000, 0x4000, 0x40000
-MNT_DETACH = 2
-ASIDE = b"/tmp"
+_PR_SET_PDEATHSIG = 1
+_CLONE_NEWNS, _CLONE_NEWPID = 0x00020000, 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_MOVE, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x2000, 0x4000, 0x40000
+_MNT_DETACH = 2
+_ASIDE = b"/tmp"
 """A folder that every system has."""
 
 
@@ -30,8 +30,8 @@ def leave_processes() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0:
-        return bool(libc.unshare(CLONE_NEWPID) == 0)
-    if libc.unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0:
+        return bool(libc.unshare(_CLONE_NEWPID) == 0)
+    if libc.unshare(CLONE_NEWUSER | _CLONE_NEWPID) != 0:
         return False
     map_user(uid, gid)
     return True
@@ -44,13 +44,13 @@ def see_own_processes() -> bool:
     what hides it. Without that right it is locked, see mount_namespaces(7).
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+    if libc.unshare(_CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
         return False
-    if libc.mount(b"proc", ASIDE, b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) != 0:  # needs the one before
+    if libc.mount(b"proc", _ASIDE, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None) != 0:  # needs the one before
         return False
-    while libc.umount2(b"/proc", MNT_DETACH) == 0:
+    while libc.umount2(b"/proc", _MNT_DETACH) == 0:
         pass
-    return bool(libc.mount(ASIDE, b"/proc", None, MS_MOVE, None) == 0)
+    return bool(libc.mount(_ASIDE, b"/proc", None, _MS_MOVE, None) == 0)
 
 
 def number_next(pid: int) -> None:
@@ -64,7 +64,7 @@ def number_next(pid: int) -> None:
 
 def die_with_parent() -> None:
     """Have the system kill this process when the process that forked it ends."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def can_be_apart() -> bool:

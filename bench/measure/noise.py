@@ -18,7 +18,7 @@ from bench.measure.belief import USUAL
 from bench.measure.comparison import Fitted, Group
 from bench.measure.launch import Launch
 
-SURE = 1e9
+_SURE = 1e9
 """Degrees of freedom of a variance that no launch changes."""
 IDLE = dataclasses.replace(
     USUAL,
@@ -30,9 +30,9 @@ IDLE = dataclasses.replace(
     launch_request=0.0,
     launch_program=0.0,
     launch_own=0.0,
-    freedom=SURE,
-    program_freedom=SURE,
-    block_freedom=SURE,
+    freedom=_SURE,
+    program_freedom=_SURE,
+    block_freedom=_SURE,
 )
 """Those of an idle machine: medians over the programs and cells of `results/reference` (EPYC, Zen 5, two cores)."""
 

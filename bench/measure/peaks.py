@@ -27,10 +27,10 @@ from bench.measure.roofline import COPY, Peaks
 SIZE = 1024  # rows and columns of the matrices: large enough for full speed, small enough for the caches
 COPY_BYTES = 2**28  # far beyond any cache
 SPAN_NS = 200_000_000  # of each try of a product
-TRIES, MOST_TRIES = 3, 8  # undisturbed tries of each product, and tries in all
-MOST_LOST_SHARE = 0.05  # of the time of an undisturbed try, as of a block of launches
-TIMEOUT_S = 300.0
-Product = tuple[str, str, Callable[[], object]]  # precision, library, one product
+_TRIES, _MOST_TRIES = 3, 8  # undisturbed tries of each product, and tries in all
+_MOST_LOST_SHARE = 0.05  # of the time of an undisturbed try, as of a block of launches
+_TIMEOUT_S = 300.0
+_Product = tuple[str, str, Callable[[], object]]  # precision, library, one product
 
 
 def ask(threads: int) -> Peaks:
@@ -39,7 +39,7 @@ def ask(threads: int) -> Peaks:
     Raises:
         ChildError: the child process failed.
     """
-    answer = ask_once(peaks, timeout_s=TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
+    answer = ask_once(peaks, timeout_s=_TIMEOUT_S, memory_bytes=None, threads=threads, num_threads=threads)
     return Peaks(**answer)
 
 
@@ -54,13 +54,13 @@ def measure(threads: int) -> Peaks:
     undisturbed: Counter[tuple[str, str]] = Counter()
     with _copying(threads) as (copy, num_bytes):
         products.append((COPY, COPY, copy))
-        for number in range(MOST_TRIES):
+        for number in range(_MOST_TRIES):
             for precision, library, product in products:
-                if number >= TRIES and undisturbed[precision, library] >= TRIES:
+                if number >= _TRIES and undisturbed[precision, library] >= _TRIES:
                     continue
                 watch = Watch([os.getpid()])
                 seconds, lost = _fastest_s(product), watch.lost().most
-                undisturbed[precision, library] += lost is not None and lost <= MOST_LOST_SHARE
+                undisturbed[precision, library] += lost is not None and lost <= _MOST_LOST_SHARE
                 if precision == COPY:
                     tried = Peaks(macs_per_s={}, libraries={}, bytes_per_s=num_bytes / seconds)
                 else:
@@ -68,7 +68,7 @@ def measure(threads: int) -> Peaks:
                         macs_per_s={precision: SIZE**3 / seconds}, libraries={precision: library}, bytes_per_s=0.0
                     )
                 rates = rates.or_higher(tried)
-    disturbed = {precision for precision, library, _ in products if undisturbed[precision, library] < TRIES}
+    disturbed = {precision for precision, library, _ in products if undisturbed[precision, library] < _TRIES}
     known = {precision for precision, _, _ in products} - disturbed
     return dataclasses.replace(rates, undisturbed=tuple(sorted(known)))
 
@@ -82,7 +82,7 @@ def _fastest_s(call: Callable[[], object]) -> float:
     return min(times) / 1e9
 
 
-def _products(threads: int) -> Iterator[Product]:
+def _products(threads: int) -> Iterator[_Product]:
     yield from _numpy_products()
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
         yield from _ort_products(threads)
@@ -90,14 +90,14 @@ def _products(threads: int) -> Iterator[Product]:
         yield from _torch_products(threads)
 
 
-def _numpy_products() -> Iterator[Product]:
+def _numpy_products() -> Iterator[_Product]:
     """Products of NumPy, whose number of threads is set by the environment in which the process began."""
     for precision in ("float32", "float64"):
         left, right = np.ones((2, SIZE, SIZE), precision)
         yield precision, "numpy", lambda left=left, right=right: left @ right  # type: ignore[misc]
 
 
-def _ort_products(threads: int) -> Iterator[Product]:
+def _ort_products(threads: int) -> Iterator[_Product]:
     import onnxruntime
 
     for precision, left, right in (("float32", "float32", "float32"), ("int8", "uint8", "int8")):
@@ -127,7 +127,7 @@ def _product_model(right: Any, left: str) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _torch_products(threads: int) -> Iterator[Product]:
+def _torch_products(threads: int) -> Iterator[_Product]:
     import torch
 
     torch.set_num_threads(threads)

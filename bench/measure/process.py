@@ -25,8 +25,8 @@ from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.scratch import Scratch
 from bench.measure.templates import Forked
 
-LOG_TAIL_BYTES = 4000
-QUIET_ENVIRONMENT = {
+_LOG_TAIL_BYTES = 4000
+_QUIET_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_OFFLINE": "1",
@@ -39,8 +39,8 @@ ENDING_S = 5.0
 """Time in which a keeper ends its worker; a keeper that takes longer is killed."""
 DYING_S = 10.0
 """Time in which a child that closed its output is to end."""
-FORGED = "its answer cannot be read: code that it ran wrote to files that are not its own"
-OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory")
+_FORGED = "its answer cannot be read: code that it ran wrote to files that are not its own"
+_OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory", "out of memory")
 
 
 def thread_environment(threads: int) -> dict[str, str]:
@@ -84,7 +84,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
         self._report, report = os.pipe()
         variables = {
             **interpreter.inherited(),
-            **QUIET_ENVIRONMENT,
+            **_QUIET_ENVIRONMENT,
             **(environment or {}),
             "TMPDIR": str(self._scratch.path),
         }
@@ -199,7 +199,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
             result = dict(reply["result"]) if error is None else {}
         except (ValueError, KeyError, TypeError, RecursionError) as mistake:
             self.kill()
-            raise ChildError("error", FORGED, detail=self._log_tail()) from mistake
+            raise ChildError("error", _FORGED, detail=self._log_tail()) from mistake
         if error is not None:
             raise self._raised(error)
         return result
@@ -261,7 +261,7 @@ class Child(contextlib.AbstractContextManager["Child"]):
             self.kill()
             return ChildError("exit", "closed its output without an answer", detail=self._log_tail())
         tail = self._log_tail()
-        if any(sign in tail for sign in OUT_OF_MEMORY):
+        if any(sign in tail for sign in _OUT_OF_MEMORY):
             return self._out_of_memory(tail)
         if code >= 0:
             return ChildError("exit", f"exited with status {code} without an answer", detail=tail)
@@ -276,8 +276,8 @@ class Child(contextlib.AbstractContextManager["Child"]):
 
     def _log_tail(self) -> str:
         size = os.fstat(self._log.fileno()).st_size
-        start = max(0, size - LOG_TAIL_BYTES)
-        return os.pread(self._log.fileno(), LOG_TAIL_BYTES, start).decode(errors="replace")
+        start = max(0, size - _LOG_TAIL_BYTES)
+        return os.pread(self._log.fileno(), _LOG_TAIL_BYTES, start).decode(errors="replace")
 
     def kill(self) -> None:
         """Kill the child and every process that it started, in whichever session."""

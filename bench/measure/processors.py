@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-INTEL_FAMILY = 6
-SKYLAKE_SERVER = 0x55
-AMD = {
+_INTEL_FAMILY = 6
+_SKYLAKE_SERVER = 0x55
+_AMD = {
     (0x17, 1): ((0x00, 0x2F), (0x50, 0x5F)),
     (0x17, 2): ((0x30, 0x4F), (0x60, 0x7F), (0x90, 0x91), (0xA0, 0xAF)),
     (0x19, 3): ((0x00, 0x0F), (0x20, 0x5F)),
@@ -24,7 +24,7 @@ AMD = {
     (0x1A, 5): ((0x00, 0x2F), (0x40, 0x4F), (0x60, 0x7F)),
 }
 """By family and generation of Zen, the first and the last of its models."""
-INTEL = {
+_INTEL = {
     **dict.fromkeys((0x3C, 0x3F, 0x45, 0x46), "Haswell"),
     **dict.fromkeys((0x3D, 0x47, 0x4F, 0x56), "Broadwell"),
     **dict.fromkeys((0x4E, 0x5E), "Skylake"),
@@ -43,9 +43,9 @@ INTEL = {
     0xAF: "Sierra Forest",
 }
 """By model of family 6. Rocket Lake (0xA7) is left out: a hypervisor tells it of Xeons with AMX, which it lacks."""
-STEPPINGS = ((4, "Skylake"), (7, "Cascade Lake"), (11, "Cooper Lake"))
+_STEPPINGS = ((4, "Skylake"), (7, "Cascade Lake"), (11, "Cooper Lake"))
 """The last stepping of each microarchitecture of model 0x55."""
-ARM = {
+_ARM = {
     (0x41, 0xD08): "Cortex-A72",
     (0x41, 0xD0B): "Cortex-A76",
     (0x41, 0xD0C): "Neoverse N1",
@@ -67,13 +67,13 @@ def microarchitecture(facts: Mapping[str, Any]) -> str | None:
         facts: a machine's properties, see `bench.measure.machine.describe`, some of which may be missing.
     """
     if arm := _numbers(facts.get("arm"), 2):
-        return ARM.get((arm[0], arm[1]))
+        return _ARM.get((arm[0], arm[1]))
     family, model, stepping = _numbers(facts.get("family"), 3) or (0, 0, 0)
-    if family == INTEL_FAMILY and model == SKYLAKE_SERVER:
-        return next((name for last, name in STEPPINGS if stepping <= last), None)
-    if family == INTEL_FAMILY:
-        return INTEL.get(model)
-    for (of_zen, generation), ranges in AMD.items():
+    if family == _INTEL_FAMILY and model == _SKYLAKE_SERVER:
+        return next((name for last, name in _STEPPINGS if stepping <= last), None)
+    if family == _INTEL_FAMILY:
+        return _INTEL.get(model)
+    for (of_zen, generation), ranges in _AMD.items():
         if family == of_zen and any(first <= model <= last for first, last in ranges):
             return f"Zen {generation}"
     return None

@@ -24,12 +24,12 @@ from bench.measure.selection import LEAST_LAUNCHES, highest, is_known, lowest, s
 from bench.measure.stats import Effect
 
 VERDICT, BEST, WITHIN, GAIN = "verdict", "best", "within", "gain"
-RANKS = {BEST: 3, VERDICT: 2, WITHIN: 1, GAIN: 1}
+_RANKS = {BEST: 3, VERDICT: 2, WITHIN: 1, GAIN: 1}
 """The order of questions that may be answered: a decision first, then verdicts, then details."""
-NEAR = 0.15
+_NEAR = 0.15
 """A candidate that looks slower than the fastest by no more than this share comes before the others: their launches
 decide, and tell more of the scatter by which the others may be no rivals without a launch of their own."""
-HOPELESS = 10.0
+_HOPELESS = 10.0
 """Divides the ranks of questions that no launches are expected to answer."""
 
 
@@ -73,7 +73,7 @@ class Question:
         cells: names of the cells whose launches bear on it.
         launches: further launches of each of these cells that would answer the question, if their scatter and the
             estimate stay near what they are now; None where `most` launches would not.
-        is_near: whether it is about a choice between cells that look alike, by `NEAR`.
+        is_near: whether it is about a choice between cells that look alike, by `_NEAR`.
     """
 
     kind: str
@@ -88,8 +88,8 @@ class Question:
         Questions that the allowed launches are not expected to answer come after all others, and decisions first of
         them: with more launches, more is known of the scatter, and the expectation may prove wrong.
         """
-        rank = RANKS[self.kind] + self.is_near
-        return (rank, 1 / self.launches) if self.launches else (rank / HOPELESS, 0.0)
+        rank = _RANKS[self.kind] + self.is_near
+        return (rank, 1 / self.launches) if self.launches else (rank / _HOPELESS, 0.0)
 
 
 def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> list[list[Question]]:
@@ -145,7 +145,7 @@ def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
             if is_open and (name, first) not in [question.cells for question in questions]:
                 fewest = min(fitted.num_launches[name], fitted.num_launches[first])
                 launches = _launches(comparison.effect, fewest, most, is_answered)
-                is_near = kind == BEST and comparison.effect.value <= math.log1p(NEAR)
+                is_near = kind == BEST and comparison.effect.value <= math.log1p(_NEAR)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches, is_near=is_near))
     if near.others and not questions and not is_known(fitted, first):
         missing = LEAST_LAUNCHES - fitted.num_launches[first]

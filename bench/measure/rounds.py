@@ -27,11 +27,11 @@ from bench.measure.questions import Contest, Question
 from bench.measure.selection import LEAST_LAUNCHES
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
-FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
-LITTLE_S = 30.0  # so little time is left to few launches of a slow model
+_FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
+_LITTLE_S = 30.0  # so little time is left to few launches of a slow model
 BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed; those of a launch when the time is up
-FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
-MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
+_FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
+_MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class _Standing:
         ]
         return Progress(
             num_round=num_round,
-            num_new=sum(need.urgency == FIRST for needs in self.needs for need in needs.values()),
+            num_new=sum(need.urgency == _FIRST for needs in self.needs for need in needs.values()),
             num_open=sum(waiting),
             num_beyond=len(waiting) - sum(waiting),
             num_cells=sum(len(group.ledgers) for group in groups),
@@ -261,10 +261,10 @@ class _Rounds:
         if self._number == 1 and self._goal.budget_s is not None:
             # A round that takes the whole budget would leave no launch for what it leaves open.
             turns = math.ceil(self._num_first / self._num_machines())
-            method = dataclasses.replace(method, max_s=min(method.max_s, FIRST_SHARE * self._goal.budget_s / turns))
+            method = dataclasses.replace(method, max_s=min(method.max_s, _FIRST_SHARE * self._goal.budget_s / turns))
         if self._goal.is_brief and not any(ledger.launches for ledger in block):
             passes = min(BRIEF_PASSES, method.min_passes)
-            room_s = self._left_s() if self._left_s() < LITTLE_S else None
+            room_s = self._left_s() if self._left_s() < _LITTLE_S else None
             method = dataclasses.replace(method, min_passes=passes, is_brief=True, room_s=room_s)
         return method
 
@@ -340,7 +340,7 @@ def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goa
     for ledger in group.ledgers:
         missing = goal.min_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         if missing > 0 and not ledger.failed:
-            needs[ledger.name] = _Need(launches=missing, urgency=FIRST)
+            needs[ledger.name] = _Need(launches=missing, urgency=_FIRST)
     left = {
         ledger.name: goal.max_launches + ledger.num_stale - fitted.num_launches.get(ledger.name, 0)
         for ledger in group.ledgers
@@ -370,7 +370,7 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
 
     def urgency(planned: tuple[int, list[Ledger]]) -> tuple[float, float]:
         index, block = planned
-        return max((urgent[index][ledger.name].urgency for ledger in block), default=FIRST)
+        return max((urgent[index][ledger.name].urgency for ledger in block), default=_FIRST)
 
     return sorted(turns, key=urgency, reverse=True)
 
@@ -382,7 +382,7 @@ def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[l
     """
     waiting = [ledger for ledger in group.ledgers if ledger.name in needs]
     others = [ledger for ledger in waiting if ledger is not group.baseline]
-    budget = MEMORY_SHARE * free_bytes
+    budget = _MEMORY_SHARE * free_bytes
     twins = 2 * group.baseline.subject.rss_bytes
     blocks: list[list[Ledger]] = []
     used = 0.0

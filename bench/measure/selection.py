@@ -31,7 +31,7 @@ SPENT = stats.ALPHA / 10
 """Probability of error that goes into telling rivals from candidates that are far behind."""
 LEAST_LAUNCHES = 2
 """Fewest launches, in blocks of their own, of a winner and of each of its rivals before a regret is claimed."""
-APART = 0.05
+_APART = 0.05
 """A rival that was shown to be slower by this share needs no second launch; only larger tolerances have such rivals."""
 
 
@@ -50,7 +50,7 @@ class Selection:
             than to be no rival: the first candidate was chosen by the data, so it is a statement about pairs.
         regrets: by name, for the first candidate and its rivals, the largest share by which the candidate may be slower
             than the fastest of all candidates; infinite while it, or one of the others but those that are far slower
-            (`APART`), has too few launches.
+            (`_APART`), has too few launches.
         within: largest share by which a candidate may be slower and still count as equally good.
         alpha: probability of error of each comparison, on one side.
     """
@@ -128,10 +128,10 @@ def regret(fitted: Fitted, name: str, others: Sequence[str]) -> float:
 def _regret(fitted: Fitted, name: str, others: Sequence[str], alpha: float) -> float:
     """The largest share by which a cell may be slower than the fastest of some others.
 
-    It is not known while one of them has too few launches, but for those that were shown to be slower by `APART`.
+    It is not known while one of them has too few launches, but for those that were shown to be slower by `_APART`.
     """
     most = {other: highest(fitted.effect(name, other), alpha) for other in others}
-    near = [other for other in others if most[other] > -math.log1p(APART)]
+    near = [other for other in others if most[other] > -math.log1p(_APART)]
     if others and not is_known(fitted, name, *near):
         return math.inf
     return max([0.0, *(exp(value) - 1 for value in most.values())])

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy import special
 
-LOG_POINTS = 13
+_LOG_POINTS = 13
 """Logarithm to base 2 of the number of points of the integral: the level is known to 3 %, its bound to 1 %."""
 MOST = 12
 """Cells that are compared so; among more, nothing is decided yet, and Bonferroni's share of the error takes no time."""
@@ -62,5 +62,5 @@ def _points(number: int) -> np.ndarray:
     """Standard normal points that fill the space evenly, of shape (S, C), the same in every process."""
     from scipy.stats import qmc  # takes half a second
 
-    uniform_SC = qmc.Sobol(number, rng=np.random.default_rng(0)).random_base2(LOG_POINTS)
+    uniform_SC = qmc.Sobol(number, rng=np.random.default_rng(0)).random_base2(_LOG_POINTS)
     return np.asarray(special.ndtri(np.clip(uniform_SC, 1e-12, 1 - 1e-12)))

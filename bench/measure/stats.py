@@ -17,7 +17,7 @@ from scipy import special
 
 ALPHA = 0.05  # of the 95 % intervals
 NOISE_FLOOR = 0.005  # a smaller difference is no win: the place of code in memory causes as much
-LARGEST_LOG = 700.0  # the exponential of a larger number is no float
+_LARGEST_LOG = 700.0  # the exponential of a larger number is no float
 FASTER, SLOWER, NOISE, UNDECIDED = "faster", "slower", "noise", "undecided"
 
 
@@ -79,7 +79,7 @@ class Effect:
 
 def exp(value: float) -> float:
     """The exponential function; infinity where the result is too large for a float."""
-    return math.exp(value) if value < LARGEST_LOG else math.inf
+    return math.exp(value) if value < _LARGEST_LOG else math.inf
 
 
 def verdict(ratio: Estimate, *, margin: float, may_win: bool = True) -> str:

@@ -15,7 +15,7 @@ from bench.measure.process import ENDING_S
 from bench.measure.scratch import Scratch
 
 MOST_BYTES = 1 << 26
-RUN = "import os, sys; os.execv(sys.argv[1], sys.argv[1:-1])"
+_RUN = "import os, sys; os.execv(sys.argv[1], sys.argv[1:-1])"
 """Replaces a worker by the program; its last argument is the keeper's, which a program does not take."""
 
 
@@ -43,7 +43,7 @@ def run(
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", keeper.__file__, str(lifeline), str(report), str(folder / "kept")),
-                    *(sys.executable, "-I", "-S", "-c", RUN, *command),
+                    *(sys.executable, "-I", "-S", "-c", _RUN, *command),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -25,7 +25,7 @@ from bench.measure import keeper, memory, namespaces, worker
 MOST_BYTES = 1 << 20
 DESCRIPTORS = ("stdin", "stdout", "stderr", "lifeline", "report", "status", "scratch", "where")
 """Descriptors that come with a request, in this order."""
-NO_NAMESPACE = 125
+_NO_NAMESPACE = 125
 """Exit status of a keeper that could not set its worker apart."""
 
 
@@ -81,7 +81,7 @@ def _keep(request: dict[str, Any], descriptors: dict[str, int]) -> NoReturn:
 
     The worker's own end is written first, so that what stands there first counts.
     """
-    code = NO_NAMESPACE
+    code = _NO_NAMESPACE
     try:
         if not os.read(descriptors["lifeline"], 1):  # the parent has started another keeper instead, or is gone
             os._exit(0)
@@ -118,7 +118,7 @@ def _start(request: dict[str, Any], descriptors: dict[str, int]) -> int:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
         if not namespaces.see_own_processes():
-            os._exit(NO_NAMESPACE)
+            os._exit(_NO_NAMESPACE)
         namespaces.number_next(number)
         first = os.fork()
         if first == 0:

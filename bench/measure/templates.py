@@ -23,14 +23,14 @@ from typing import IO, Any, ClassVar
 
 from bench.measure.template import DESCRIPTORS, MOST_BYTES
 
-STARTING_S = 120.0
+_STARTING_S = 120.0
 """Time for a template's imports; a package that takes longer is imported by each worker."""
-FORKING_S = 10.0
+_FORKING_S = 10.0
 MOST = 8
 """Templates that stay; the one that was used the longest ago ends first."""
-OF_ONE_WORKER = frozenset({"TMPDIR", "PWD", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST", "_"})
+_OF_ONE_WORKER = frozenset({"TMPDIR", "PWD", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST", "_"})
 """Variables that no package reads when it is imported, beside those of this package."""
-OWN_PREFIX = "BENCH_"
+_OWN_PREFIX = "BENCH_"
 
 
 class Forked:
@@ -128,12 +128,12 @@ class Template:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._link.settimeout(STARTING_S)
+        self._link.settimeout(_STARTING_S)
         self.is_safe = False
         Template.starting.add(self._process)
         try:
             self.is_safe = bool(self._read()["is_safe"])
-            self._link.settimeout(FORKING_S)
+            self._link.settimeout(_FORKING_S)
         except OSError:
             pass
         finally:
@@ -254,7 +254,7 @@ def _started(command: Sequence[str], modules: Sequence[str], environment: Mappin
 
 
 def _is_of_one_worker(name: str) -> bool:
-    return name in OF_ONE_WORKER or name.startswith(OWN_PREFIX)
+    return name in _OF_ONE_WORKER or name.startswith(_OWN_PREFIX)
 
 
 OF_THIS_PROCESS = Templates()

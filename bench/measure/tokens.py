@@ -22,13 +22,13 @@ from bench.measure.clock import BurstPlan
 if TYPE_CHECKING:
     import numpy as np
 
-AT_ONCE_NS = 1_000
+_AT_ONCE_NS = 1_000
 """Tokens that come sooner after one another were not computed one after the other: a call of Python takes as long."""
-LATE_NS = 1_000_000
+_LATE_NS = 1_000_000
 """By how much an engine's own clock may exceed ours, for the rounding of its figures."""
-LATE_SHARE = 0.05
+_LATE_SHARE = 0.05
 """Likewise, as a share of the request."""
-TRAILING_PADDING = 2
+_TRAILING_PADDING = 2
 """As many ids of padding at the end are no answer: a model may give a single one by chance."""
 
 
@@ -127,7 +127,7 @@ def _check_ids(generation: Timed, decoder: Decoder, num_new: int) -> None:
         raise GenerationError(f"it gave the id {bad}; there are {decoder.vocabulary} ids")
     if pad_id is not None:
         trailing = next((at for at, token in enumerate(reversed(ids)) if token != pad_id), num_new)
-        if trailing >= TRAILING_PADDING:
+        if trailing >= _TRAILING_PADDING:
             raise GenerationError(
                 f"tokens {num_new - trailing + 1} to {num_new} are padding (id {pad_id}): padding counts as tokens"
             )
@@ -135,13 +135,13 @@ def _check_ids(generation: Timed, decoder: Decoder, num_new: int) -> None:
 
 def _check_clocks(generation: Timed) -> None:
     for number, gap_ns in enumerate(generation.gaps_ns, start=2):
-        if gap_ns < AT_ONCE_NS:
+        if gap_ns < _AT_ONCE_NS:
             raise GenerationError(
                 f"token {number} came {gap_ns} ns after token {number - 1}: tokens are handed out in groups, "
                 "so the time of one is not known"
             )
     own = [generation.told.first_ns, *(generation.told.gaps_ns or ())]
-    most_ns = generation.whole_ns * (1 + LATE_SHARE) + LATE_NS
+    most_ns = generation.whole_ns * (1 + _LATE_SHARE) + _LATE_NS
     total_ns = 0.0
     for number, each_ns in enumerate(own, start=1):
         if each_ns is None:

@@ -11,7 +11,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 
-ROLES = (REFERENCE, CONTROL, CELL)
+_ROLES = (REFERENCE, CONTROL, CELL)
 
 
 class Seat(Protocol):
@@ -19,7 +19,7 @@ class Seat(Protocol):
 
     @property
     def role(self) -> str:
-        """One of `ROLES`."""
+        """One of `_ROLES`."""
 
     @property
     def cell(self) -> Cell:
@@ -47,7 +47,7 @@ def take(seats: Sequence[S], act: Callable[[S], None], leave: Callable[[S, Child
 
 def ordered(seats: Iterable[S]) -> list[S]:
     """The baseline's reference, its control, and the others by cell."""
-    return sorted(seats, key=lambda seat: (ROLES.index(seat.role), seat.cell))
+    return sorted(seats, key=lambda seat: (_ROLES.index(seat.role), seat.cell))
 
 
 def block_fields(baseline: Cell) -> dict[str, Any]:

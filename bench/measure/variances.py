@@ -12,9 +12,9 @@ from scipy import special
 
 LEAST_FREEDOM = 1e-6  # fewer degrees of freedom are rounding
 LEAST_ERROR = 1e-8  # of the logarithm of a variance: less is as good as known
-LEVELS = (0.05, 0.005)
+_LEVELS = (0.05, 0.005)
 """Probabilities of error at which the interval of a sum of effects is recovered from those of its parts."""
-MOST_SURPRISE = 1.0
+_MOST_SURPRISE = 1.0
 """Most that residuals may be too large or too small, relative to what a variance lets expect, as evidence about it.
 
 So evidence moves a variance by no more than its degrees of freedom over those of the belief. A machine that jumps from
@@ -28,7 +28,7 @@ class Evidence:
     """What residuals tell of a variance.
 
     Attributes:
-        log: logarithm of the variance that would make the residuals most likely, as far as `MOST_SURPRISE` lets it be.
+        log: logarithm of the variance that would make the residuals most likely, as far as `_MOST_SURPRISE` lets it be.
         freedom: degrees of freedom that the residuals are worth; 0 where they tell nothing.
     """
 
@@ -64,7 +64,7 @@ def evidence(variance: float, score: float, information: float) -> Evidence:
     if freedom <= LEAST_FREEDOM:
         return Evidence(log=math.log(variance), freedom=0.0)
     surprise = score * variance / freedom
-    return Evidence(log=math.log(variance) + max(-MOST_SURPRISE, min(MOST_SURPRISE, surprise)), freedom=freedom)
+    return Evidence(log=math.log(variance) + max(-_MOST_SURPRISE, min(_MOST_SURPRISE, surprise)), freedom=freedom)
 
 
 def approached(variance: Variance, before: float) -> Variance:
@@ -160,7 +160,7 @@ def scaled(value: float, error: float) -> tuple[float, float]:
     """Student's distribution for an effect whose variance is known but for an error.
 
     The logarithm of the variance is normal, so the effect is a mixture of normals; Student's distribution has its
-    quantiles at both `LEVELS`. For small errors the degrees of freedom are 2 over the error, and the scale is the
+    quantiles at both `_LEVELS`. For small errors the degrees of freedom are 2 over the error, and the scale is the
     value. For larger ones that would be far too wide: an error of 1 is worth 4.5 degrees of freedom.
 
     Args:
@@ -184,7 +184,7 @@ def _mixtures() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     node_Y, weight_Y = np.polynomial.hermite_e.hermegauss(80)
     sd_KY = np.exp(np.sqrt(error_K)[:, None] * node_Y / 2)
     squares = []
-    for level in LEVELS:
+    for level in _LEVELS:
         low_K, high_K = np.zeros(len(error_K)), np.full(len(error_K), 60.0)  # of the logarithm of the quantile
         for _ in range(60):
             middle_K = (low_K + high_K) / 2
@@ -217,7 +217,7 @@ def together(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
         The square of the scale and the degrees of freedom of the sum.
     """
     scale_P, freedom_P = np.array(parts).T
-    near, far = (float(scale_P @ special.stdtrit(freedom_P, 1 - level / 2) ** 2) for level in LEVELS)
+    near, far = (float(scale_P @ special.stdtrit(freedom_P, 1 - level / 2) ** 2) for level in _LEVELS)
     if near == 0:
         return 0.0, 1.0
     ratio_K, freedom_K, quantile_K = _ratios()
@@ -227,9 +227,9 @@ def together(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 @functools.cache
 def _ratios() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """By the logarithm of the ratio of squared quantiles at both `LEVELS`, in order: freedoms and first quantiles."""
+    """By the logarithm of the ratio of squared quantiles at both `_LEVELS`, in order: freedoms and first quantiles."""
     freedom_K = np.logspace(9, -1, 2000)
-    near_K, far_K = (special.stdtrit(freedom_K, 1 - level / 2) for level in LEVELS)
+    near_K, far_K = (special.stdtrit(freedom_K, 1 - level / 2) for level in _LEVELS)
     return 2 * np.log(far_K / near_K), freedom_K, near_K
 
 

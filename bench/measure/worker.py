@@ -25,7 +25,7 @@ from bench.measure.session import Worker
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """Escape sequences with which some packages colour their messages for a terminal."""
-LONGEST_TIMER_S = 1e6
+_LONGEST_TIMER_S = 1e6
 """About as long as some systems let a timer run."""
 
 
@@ -49,7 +49,7 @@ def _stack_told_after(timeout_s: float) -> Iterator[None]:
 
     By a signal rather than a thread, which would be beside what is measured.
     """
-    signal.setitimer(signal.ITIMER_REAL, min(max(0.8 * timeout_s, timeout_s - 0.2), LONGEST_TIMER_S))
+    signal.setitimer(signal.ITIMER_REAL, min(max(0.8 * timeout_s, timeout_s - 0.2), _LONGEST_TIMER_S))
     try:
         yield
     finally:

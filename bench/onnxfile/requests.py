@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench.onnxfile.costs.profile import Profile
 
 Result = dict[str, Any]
-Sizes = Mapping[str, Sequence[int]]
+_Sizes = Mapping[str, Sequence[int]]
 
 
 def _loaded(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def split(*, path: str, folder: str, num_parts: int, **given: Any) -> Result:
     return {**dataclasses.asdict(parts), "notes": model_profile.notes}
 
 
-def fold(*, path: str, target: str, shapes: Sizes, dims: Mapping[str, int], free: Sequence[str]) -> Result:
+def fold(*, path: str, target: str, shapes: _Sizes, dims: Mapping[str, int], free: Sequence[str]) -> Result:
     """Write a model without its shape arithmetic to `target`.
 
     Returns:

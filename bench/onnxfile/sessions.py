@@ -11,9 +11,9 @@ from typing import Any
 
 from bench.onnxfile.deferred import np, onnx, onnxruntime
 
-OLDEST_IR_VERSION, OLDEST_OPSET = 8, 17
+_OLDEST_IR_VERSION, _OLDEST_OPSET = 8, 17
 """Versions that every release reads that the package runs with."""
-MOST_TRIED = 64
+_MOST_TRIED = 64
 """Of the versions after these."""
 
 
@@ -72,13 +72,13 @@ def runtime_version() -> str:
 @functools.cache
 def newest_ir_version() -> int:
     """The newest version of the ONNX file format that ONNX Runtime reads, found by opening small files."""
-    return _newest(OLDEST_IR_VERSION, lambda version: {"ir_version": version, "opset": OLDEST_OPSET})
+    return _newest(_OLDEST_IR_VERSION, lambda version: {"ir_version": version, "opset": _OLDEST_OPSET})
 
 
 @functools.cache
 def newest_opset() -> int:
     """The newest version of ONNX's own operator set that ONNX Runtime reads, found by opening small files."""
-    return _newest(OLDEST_OPSET, lambda version: {"ir_version": OLDEST_IR_VERSION, "opset": version})
+    return _newest(_OLDEST_OPSET, lambda version: {"ir_version": _OLDEST_IR_VERSION, "opset": version})
 
 
 def _newest(oldest: int, stated: Callable[[int], Mapping[str, int]]) -> int:
@@ -91,7 +91,7 @@ def _newest(oldest: int, stated: Callable[[int], Mapping[str, int]]) -> int:
     helper = onnx.helper
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in ("x", "y"))
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
-    for version in range(oldest + 1, oldest + MOST_TRIED):
+    for version in range(oldest + 1, oldest + _MOST_TRIED):
         states = stated(version)
         opsets = [helper.make_opsetid("", states["opset"])]
         try:

@@ -21,9 +21,9 @@ from bench.api import Plugin, cache, loading
 from bench.api.collector import without_collector
 from bench.plugins import catalog
 
-EFFECTS = ""
+_EFFECTS = ""
 """In place of a name: the statements of a file that have an effect when the file is imported."""
-MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})
+_MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})
 """Modules that find and keep plugins and files: reading stops there, for plugins and files have their own digests."""
 
 
@@ -66,7 +66,7 @@ class _Source:
 
     Attributes:
         definitions: by name, the statements at the top of the file that bind the name: functions, classes, assignments;
-            under `EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
+            under `_EFFECTS`, the statements that have an effect when the file is imported, among them functions that a
             decorator registers.
         imports: what each imported name stands for.
     """
@@ -137,7 +137,7 @@ class _Reading:
             self._imported.add(path)
             for module, _ in self._parsed(path).imports.values():
                 self._follow(module, None)
-            self._reach(path, EFFECTS)
+            self._reach(path, _EFFECTS)
 
     def _follow(self, module: str, symbol: str | None) -> None:
         if (module, symbol) in self._followed:
@@ -205,7 +205,7 @@ def _parse(path: Path, _changed_ns: int, beside: frozenset[str]) -> _Source:
         if isinstance(statement, ast.Import | ast.ImportFrom | ast.Pass):
             continue
         names = _bound(statement)
-        for name in names if names and not _registers(statement, own) else [*names, EFFECTS]:
+        for name in names if names and not _registers(statement, own) else [*names, _EFFECTS]:
             definitions.setdefault(name, []).append(statement)
     return _Source(definitions=definitions, imports=imports, beside=beside)
 
@@ -263,15 +263,15 @@ def _imports(nodes: Iterable[ast.AST]) -> dict[str, _Target]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                is_module = whole in MACHINERY or _file_of(whole) is not None
+                is_module = whole in _MACHINERY or _file_of(whole) is not None
                 targets[alias.asname or alias.name] = (whole, None) if is_module else (node.module, alias.name)
     return {name: target for name, target in targets.items() if target[0].partition(".")[0] == loading.PACKAGE.name}
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module of this package; None for other modules, and for `MACHINERY`."""
+    """The file of a module of this package; None for other modules, and for `_MACHINERY`."""
     package, *names = module.split(".")
-    if package != loading.PACKAGE.name or module in MACHINERY:
+    if package != loading.PACKAGE.name or module in _MACHINERY:
         return None
     place = loading.PACKAGE.joinpath(*names)
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)

@@ -33,9 +33,9 @@ from bench.pipeline import installer
 from bench.pipeline.environment_request import Asked
 from bench.pipeline.installed_packages import Installed, look_into
 
-WORKER = ("numpy",)
+_WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""
-WHOLE = "whole"
+_WHOLE = "whole"
 """The file that an environment has once all of its packages are installed."""
 _GUARD = threading.RLock()
 
@@ -105,7 +105,7 @@ def declare(
     needed = own().distributions(requires)
     name = dataclasses.replace(plugin, label=request.label(needed))
     others = [
-        distribution for distribution in dict.fromkeys((*needed, *WORKER)) if distribution not in request.requirements
+        distribution for distribution in dict.fromkeys((*needed, *_WORKER)) if distribution not in request.requirements
     ]
     requirements = list(request.requirements.values())
     declared = Declared(requirements=requirements, others=others, python=request.python, may_be_large=may_be_large)
@@ -221,9 +221,9 @@ def _obtain(declared: Declared) -> Environment:
     if declared.python:
         python = declared.python
         installed = look_into(python)
-        for distribution in WORKER:
+        for distribution in _WORKER:
             if distribution not in installed.packages:
-                raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(WORKER)}")
+                raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(_WORKER)}")
         return Environment(interpreter=Interpreter(python=python, package=_package()), installed=installed)
     beside = _versions_here(declared.others)  # another environment, or this one later, is to have other ones
     digest = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
@@ -240,7 +240,7 @@ def _found(place: Path) -> Made | None:
         entry = msgspec.json.decode(files.read_bytes(place), type=Made)
     except (OSError, InputError, ValueError, RecursionError):  # what cannot be read is made again
         return None
-    return entry if (_shared(entry.digest) / WHOLE).is_file() else None
+    return entry if (_shared(entry.digest) / _WHOLE).is_file() else None
 
 
 def _shared(digest: str) -> Path:
@@ -266,10 +266,10 @@ def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
     digest = cache.digest([lock, sys.version_info[:3], python])
     shared = _shared(digest)
     with _locked(shared):
-        if not (shared / WHOLE).is_file():
+        if not (shared / _WHOLE).is_file():
             shutil.rmtree(shared, ignore_errors=True)
             installer.make(lock, shared, python)
-            (shared / WHOLE).touch()  # the last step: what is not whole is made again
+            (shared / _WHOLE).touch()  # the last step: what is not whole is made again
     entry = Made(digest=digest, installed=look_into(str(installer.program(shared))))
     files.write_whole(place, msgspec.json.encode(entry))
     return entry

@@ -11,7 +11,7 @@ from bench.api.arrays import load_arrays, save_arrays, without_objects
 from bench.api.errors import ArtifactError, InputError
 from bench.onnxfile.deferred import np
 
-MOST_REQUESTS = 16
+_MOST_REQUESTS = 16
 MOST_BYTES = 1 << 26
 """Largest size of all timed requests together: workers of a block hold them at the same time."""
 
@@ -25,13 +25,13 @@ def timed(task: Task, inputs: Arrays, batch: int) -> list[dict[str, np.ndarray]]
         batch: number of samples in a request.
 
     Returns:
-        One request where the task says so; otherwise as many as the split has, at most `MOST_REQUESTS`, and no more
+        One request where the task says so; otherwise as many as the split has, at most `_MOST_REQUESTS`, and no more
         than fit into `MOST_BYTES`. Where the split has fewer samples than a request, they repeat.
     """
     num_samples = len(next(iter(inputs.values())))
     order = drawn(num_samples)
     request_bytes = batch * sum(array.nbytes for array in inputs.values()) // num_samples
-    wanted = 1 if task.one_input else min(MOST_REQUESTS, -(-num_samples // batch))
+    wanted = 1 if task.one_input else min(_MOST_REQUESTS, -(-num_samples // batch))
     fitting = max(1, MOST_BYTES // max(1, request_bytes))
     return [
         feeds(task, inputs, [order[(start + row) % num_samples] for row in range(batch)])

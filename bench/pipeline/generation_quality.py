@@ -29,27 +29,27 @@ NUM_ANSWERED = 8
 NOT_ASKED = -1
 AGREEMENT = "greedy_agreement"
 """Among the metrics: the share of tokens that agree up to the first that counts as different."""
-LEAST_MARGIN = 1e-3
+_LEAST_MARGIN = 1e-3
 """In nats: likelihoods that are closer are equal, whatever the precision."""
-SAFETY = 4.0
+_SAFETY = 4.0
 """A choice may flip where two likeliest ids are closer than twice the largest error of such ids, which is doubled for
 tokens that are not scored."""
-LONG_PROMPT = 64
+_LONG_PROMPT = 64
 """Tokens of a prompt whose prefill takes much longer than one token."""
-FEWEST_KNOWN = 3
+_FEWEST_KNOWN = 3
 """Prompts that are asked twice before an engine is said to keep prompts."""
-NUM_CHECKED = 2
+_NUM_CHECKED = 2
 """Answers of an engine with a loop of its own that are held against its logits after them."""
-OWN_MARGIN = 0.5
+_OWN_MARGIN = 0.5
 """In nats: an engine computes a token and a prompt in other orders of operations, and rounds what it multiplies. With
 weights of 4 bits and products of 8, llama.cpp's logits of the same text differed by 0.07."""
-FORGETS_SHARE = 0.5
+_FORGETS_SHARE = 0.5
 """An engine that keeps prompts answers each known prompt in a smaller share of the time of any new one."""
-LEAST_KEPT_NS = 1_000_000
+_LEAST_KEPT_NS = 1_000_000
 """What it gains at least: the processor's own caches make a known prompt faster by less."""
-LEAST_AGREEMENT = 0.5
+_LEAST_AGREEMENT = 0.5
 """Of an engine that hides its logits: with a smaller share the answers are those of another model."""
-ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 2.0**-8, "int4": 2.0**-4}
+_ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 2.0**-8, "int4": 2.0**-4}
 """Largest relative error of a rounded number, by precision; of integers, in a block of numbers that share a scale."""
 
 
@@ -109,14 +109,14 @@ class Answering:
         """Ensure that an engine's own loop chooses what its own logits find likeliest: else its cache is wrong."""
         session = self._session
         loops = not isinstance(session, Stepper) or type(session).generate is not Stepper.generate
-        if not (session.scores and loops) or self._num_answered > NUM_CHECKED:
+        if not (session.scores and loops) or self._num_answered > _NUM_CHECKED:
             return
         logits = session.logits_after(prompt, ids)
         lost = logits.max(axis=1) - np.take_along_axis(logits, ids[:, None], 1)[:, 0]
         end_id = session.request.decoder.end_id
         lost[(logits.argmax(axis=1) == end_id) & (ids != end_id)] = 0.0  # some go on by never choosing the end
-        if not (lost <= OWN_MARGIN).all():
-            first = int(np.flatnonzero(~(lost <= OWN_MARGIN))[0])
+        if not (lost <= _OWN_MARGIN).all():
+            first = int(np.flatnonzero(~(lost <= _OWN_MARGIN))[0])
             raise GenerationError(
                 f"token {first + 1} of {len(ids)} of its answer is {ids[first]}, where its own logits find "
                 f"{logits[first].argmax()} likelier by {lost[first]:.3g} nats: its cache is wrong, or its choice"
@@ -125,9 +125,9 @@ class Answering:
     def _check_forgets(self) -> None:
         """Ensure that a prompt which was asked before takes its time, whatever the engine tells of its caches."""
         new_ns, known_ns = min(self._new_ns), max(self._known_ns)
-        is_long = self._session.request.num_prompt >= LONG_PROMPT
-        is_faster = known_ns < min(FORGETS_SHARE * new_ns, new_ns - LEAST_KEPT_NS)
-        if is_long and len(self._new_ns) >= FEWEST_KNOWN and is_faster:
+        is_long = self._session.request.num_prompt >= _LONG_PROMPT
+        is_faster = known_ns < min(_FORGETS_SHARE * new_ns, new_ns - _LEAST_KEPT_NS)
+        if is_long and len(self._new_ns) >= _FEWEST_KNOWN and is_faster:
             raise GenerationError(
                 f"prompts that were asked before took {known_ns / 1e6:.3g} ms at most to the first token, and new ones "
                 f"{new_ns / 1e6:.3g} ms at least: it keeps prompts, which must be off"
@@ -208,8 +208,8 @@ def tolerance_of(precision: str | None, error: float | None, scale: float) -> fl
         scale: the largest magnitude of the reference's.
     """
     if error is None:
-        error = ROUNDOFF.get(precision or "", ROUNDOFF["int4"]) * scale
-    return max(LEAST_MARGIN, SAFETY * error)
+        error = _ROUNDOFF.get(precision or "", _ROUNDOFF["int4"]) * scale
+    return max(_LEAST_MARGIN, _SAFETY * error)
 
 
 def _error_of_likeliest(own: np.ndarray, right: np.ndarray) -> float:
@@ -261,7 +261,7 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         if comparison.share is None:
             reason = "it hides its logits, and the first token of every answer differs where the reference is unsure"
             figures |= {"fidelity": quality.BROKEN, "reason": reason}
-        elif comparison.share < LEAST_AGREEMENT:
+        elif comparison.share < _LEAST_AGREEMENT:
             figures |= {
                 "fidelity": quality.BROKEN,
                 "reason": f"{comparison.share:.0%} of its tokens agree: {comparison.told}",

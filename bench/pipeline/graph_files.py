@@ -20,8 +20,8 @@ from bench.pipeline import code_digests, operations, prepare, provenance, sweeps
 from bench.plugins import catalog, declarations
 from bench.tasks import adopt, formats
 
-SUFFIX = ".onnx"
-TORCH = "torch"
+_SUFFIX = ".onnx"
+_TORCH = "torch"
 """The source of models whose framework tells their parameters by name."""
 
 
@@ -57,7 +57,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     """
     shapes = {name: shape.sizes for name, shape in size_options.shapes_from(options.shapes).items()}
     dims = size_options.dims_from(options.dims)
-    if path.suffix.lower() == SUFFIX and not path.is_dir():
+    if path.suffix.lower() == _SUFFIX and not path.is_dir():
         formats.format_of(path)  # refuses a file that is not there in the words of every format
         return GraphFile(path=path, model=path, shapes=shapes, dims=dims)
     adopted = adopt.adopt(path, options, limits=limits)
@@ -95,7 +95,7 @@ def _parameters(cell: Cell, artifact: Artifact, limits: Limits) -> tuple[str, ..
 
     There is none where both have as many, and where the child process that compares them fails.
     """
-    if cell.source != TORCH:
+    if cell.source != _TORCH:
         return ()
     request: dict[str, Any] = {"task": str(cell.task), "source": cell.source, "artifact": str(artifact.path)}
     code = code_digests.of_function(operations.parameters_beside_source)

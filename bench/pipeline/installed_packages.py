@@ -13,7 +13,7 @@ from bench.api.errors import ArtifactError
 from bench.measure import supervised_program
 
 LIMIT_S = 60
-QUESTION = """
+_QUESTION = """
 import sys
 if sys.version_info < (3, 10): sys.exit('Python %d.%d is too old; 3.10 is the oldest' % sys.version_info[:2])
 import importlib.metadata as m, json
@@ -72,7 +72,7 @@ def look_into(python: str) -> Installed:
         ArtifactError: it is no interpreter, is too old, or does not answer.
     """
     try:
-        done = supervised_program.run([python, "-I", "-c", QUESTION], limit_s=LIMIT_S)
+        done = supervised_program.run([python, "-I", "-c", _QUESTION], limit_s=LIMIT_S)
     except subprocess.TimeoutExpired:
         raise ArtifactError("not a Python interpreter: it does not answer") from None
     if done.returncode:

@@ -27,11 +27,11 @@ PIP = (sys.executable, "-I", "-m", "pip")
 """pip, whatever lies in the working folder."""
 LIMIT_S = 1800
 """Time for a download of gigabytes."""
-UNSOLVED = "No solution found when resolving dependencies"
-UNSATISFIABLE = ", we can conclude that your requirements are unsatisfiable."
-RETRIED = re.compile(r"Request failed after \d+ retries in [\d.]+s")
-HOST = re.compile(r"(https?)://[^/\s)`']+")
-UNWRAPPED = "10000"
+_UNSOLVED = "No solution found when resolving dependencies"
+_UNSATISFIABLE = ", we can conclude that your requirements are unsatisfiable."
+_RETRIED = re.compile(r"Request failed after \d+ retries in [\d.]+s")
+_HOST = re.compile(r"(https?)://[^/\s)`']+")
+_UNWRAPPED = "10000"
 """Characters of a line, in which uv then writes a whole sentence."""
 NO_INDEX = "INFEROMETER_NO_INDEX"
 """Stands for pip's `no-index` among uv's variables: uv has an option alone."""
@@ -165,7 +165,7 @@ def _absolute(place: str) -> str:
 
 def _run(command: Sequence[str], where: Path) -> None:
     settings = _settings()
-    environment = {**os.environ, **settings, "UV_CACHE_DIR": str(folder() / "downloads"), "COLUMNS": UNWRAPPED}
+    environment = {**os.environ, **settings, "UV_CACHE_DIR": str(folder() / "downloads"), "COLUMNS": _UNWRAPPED}
     if NO_INDEX in settings and command[1:2] == ["pip"]:
         command = [*command, "--no-index"]
     try:
@@ -184,10 +184,10 @@ def reason_of(output: str) -> str:
     reasons: list[str] = []
     for line in map(str.strip, output.splitlines()):
         kind, mark, text = line.partition(":")
-        if mark and kind.lower() in ("error", "cause") and text.strip() != UNSOLVED:
-            reasons.append(text.strip().removesuffix(UNSATISFIABLE))
+        if mark and kind.lower() in ("error", "cause") and text.strip() != _UNSOLVED:
+            reasons.append(text.strip().removesuffix(_UNSATISFIABLE))
         elif line.startswith("hint"):
             break
     text = ": ".join(reasons or output.strip().splitlines()[-1:]) or "it said nothing"
-    text = HOST.sub(r"\1://...", RETRIED.sub("the package index cannot be reached", text))
+    text = _HOST.sub(r"\1://...", _RETRIED.sub("the package index cannot be reached", text))
     return shortened(text, LONGEST)

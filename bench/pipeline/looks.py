@@ -30,7 +30,7 @@ FEWEST = 16
 GATE_S = 2.0
 ESTIMATE_S = 2.0
 """Time for samples of a cell that does not matter and whose answers differ."""
-ROUNDED_S = 4.0
+_ROUNDED_S = 4.0
 """Most time for the rest of the samples of a cell whose metric differs by rounding alone."""
 
 
@@ -118,7 +118,7 @@ def run(
         judged = judging.judge(task, samples, outputs, expected, precision=precision, part=part)
         is_estimate = until.limit is None and isinstance(judged.lost, Lost) and judged.lost.points
         rest_s = (now_s - began_s) / max(1, num - num_begun) * (len(order) - num)
-        is_rounded = rest_s <= ROUNDED_S and _is_rounded(judged, figures["metrics"], task.metric_name)
+        is_rounded = rest_s <= _ROUNDED_S and _is_rounded(judged, figures["metrics"], task.metric_name)
         if until.is_met(judged) and not is_rounded and not (is_estimate and now_s < ends_s):
             return outputs, part, judged
         most = 2 * num if is_estimate and not is_rounded else _next(judged, num, len(order), until)

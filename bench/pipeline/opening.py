@@ -19,17 +19,17 @@ from bench.records.measured_cell import program_of
 
 KERAS_SETTINGS = "bench.tasks.keras_settings"
 OPENVINO_SETTINGS = "bench.plugins.engines.openvino.quiet"
-ONNXSIM_SETTINGS = "bench.plugins.engines.onnxsim_alone"
-SETTINGS = {
+_ONNXSIM_SETTINGS = "bench.plugins.engines.onnxsim_alone"
+_SETTINGS = {
     KERAS_SETTINGS: {"keras", "tensorflow"},
     OPENVINO_SETTINGS: {"openvino"},
-    ONNXSIM_SETTINGS: {"onnxsim"},
+    _ONNXSIM_SETTINGS: {"onnxsim"},
 }
 """Modules that set packages up, and the packages: plugins import them first, and so does what imports these ahead."""
-COMMON = frozenset({"numpy", "onnx", "onnxruntime"})
+_COMMON = frozenset({"numpy", "onnx", "onnxruntime"})
 """Packages that most workers import that make something; the same for all, so that few templates are needed."""
 MAKING = ("bench.plugins.steps", "bench.onnxfile.weights.parameter_counts")
-JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.onnxfile.costs.profile")
+_JUDGING = ("onnx", "bench.pipeline.judging", "bench.pipeline.rounding", "bench.onnxfile.costs.profile")
 """Modules that each such worker, and each that verifies, would import by itself."""
 
 
@@ -70,9 +70,9 @@ def process(*plugins: Plugin, kind: str = "", name: PluginName | None = None) ->
     }
     verifies = any(isinstance(plugin, Runtime) for plugin in plugins)
     if not verifies:
-        packages |= COMMON
-    settings = [module for module, names in SETTINGS.items() if packages & names]
-    own = JUDGING if verifies else MAKING
+        packages |= _COMMON
+    settings = [module for module, names in _SETTINGS.items() if packages & names]
+    own = _JUDGING if verifies else MAKING
     return {"interpreter": OWN, "modules": (operations.__name__, *settings, *sorted(packages), *own)}
 
 

@@ -31,7 +31,7 @@ from bench.tasks import adopt
 
 Judged = tuple[Sequence[Prepared], Verified | Failure]
 """Cells that run the same graph, and the quality that they share, or what stopped them."""
-WAIT_S = 20.0
+_WAIT_S = 20.0
 """Time that a sweep waits for another to end, such as a step of a fleet."""
 
 
@@ -93,7 +93,7 @@ class Here:
 
     def lease(self) -> AbstractContextManager[None]:
         """See `Place`."""
-        return lease.hold(wait_s=WAIT_S)
+        return lease.hold(wait_s=_WAIT_S)
 
     def skip_reasons(self, cells: Sequence[Cell]) -> list[str | None]:
         """See `Place`."""

@@ -24,7 +24,7 @@ from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
 from bench.records.lines import Failure
 
-REFUSAL = "refusal.txt"
+_REFUSAL = "refusal.txt"
 FailedSteps = dict[str, ArtifactError]
 """The errors of failed steps by the steps' keys, which a sweep shares: an export is the first step of many cells."""
 
@@ -160,7 +160,7 @@ def _made(
     def make(target: Path) -> dict[str, Any]:
         if key in failed:
             raise failed[key]
-        if (refused := cache.entry_of(refusal, REFUSAL)) is not None:
+        if (refused := cache.entry_of(refusal, _REFUSAL)) is not None:
             raise RefusedError(refused["reason"])
         try:
             taken_ns, facts = clock.time_call(
@@ -169,7 +169,7 @@ def _made(
         except ArtifactError as error:
             failed[key] = error
             if isinstance(error, RefusedError):  # it follows from the recipe, as the file would
-                cache.obtain(refusal, REFUSAL, functools.partial(_written, reason=str(error)))
+                cache.obtain(refusal, _REFUSAL, functools.partial(_written, reason=str(error)))
             raise
         facts["info"] |= {"seconds": round(taken_ns / 1e9, 3), "versions": recipe["versions"]}
         return {"format": format_, **facts}

@@ -26,8 +26,8 @@ from bench.plugins.view import View
 from bench.records import store
 
 SCHEMA = 3  # raise it when the same recipe would make another file, or other facts about it
-NOT_SOURCE = ("README.md", "train.py")
-MAKERS: Mapping[type[View], Callable[..., Task]] = {
+_NOT_SOURCE = ("README.md", "train.py")
+_MAKERS: Mapping[type[View], Callable[..., Task]] = {
     Resized: resized,
     Tuning: tuning,
     Confirming: confirming,
@@ -62,13 +62,13 @@ def _distributions() -> Mapping[str, list[str]]:
 
 @functools.cache
 def task_digest(task: Task) -> str:
-    """Hash of a task's folder (code and weights, without `NOT_SOURCE`) and of the code it builds on."""
+    """Hash of a task's folder (code and weights, without `_NOT_SOURCE`) and of the code it builds on."""
     if isinstance(task, View):
-        maker = code_digests.of_function(MAKERS[type(task)])
+        maker = code_digests.of_function(_MAKERS[type(task)])
         return cache.digest([task_digest(task.of), maker, task.differs_by])
     used = [loading.task_path(name).parent for name in task.uses]
-    code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in NOT_SOURCE) for folder in used]
-    folder = cache.digest_folder(task.folder, without=NOT_SOURCE)
+    code = [cache.digest_files(path for path in folder.glob("*.py") if path.name not in _NOT_SOURCE) for folder in used]
+    folder = cache.digest_folder(task.folder, without=_NOT_SOURCE)
     parts = [folder, code_digests.of_plugin(task), *code, versions(task.packages)]
     return cache.digest(parts)
 
@@ -79,7 +79,7 @@ def dataset_digest(task: Task) -> str | None:
     if task.dataset is None:
         return None
     folder = loading.dataset_path(task.dataset).parent
-    return cache.digest_folder(folder, without=(*NOT_SOURCE, "LICENSE", "make.py"))
+    return cache.digest_folder(folder, without=(*_NOT_SOURCE, "LICENSE", "make.py"))
 
 
 def subject(task: Task) -> tuple[str, str | None]:

@@ -20,14 +20,14 @@ from bench.records.lines import Quality
 from bench.records.metric_loss import Lost
 
 EXACT, CLOSE, DRIFTED, BROKEN = "exact", "close", "drifted", "broken"
-NOT_FINITE = (
+_NOT_FINITE = (
     "no value of output {} is finite in the reference either, so its fidelity says little; give samples with --dataset"
 )
-EMPTY = (
+_EMPTY = (
     "output {} has no element in any sample that ran, and neither has the reference's, so nothing of it was compared; "
     "give samples with --dataset for which it has some"
 )
-NO_METRIC = (
+_NO_METRIC = (
     "{} of the reference is no finite number, so only outputs that equal its own count as right; leave out the samples "
     "and the targets of which it is none"
 )
@@ -116,7 +116,7 @@ def judge(
     sign = 1 if task.higher_is_better else -1
     lost = sign * (reference_metric - metrics[task.metric_name])
     if not math.isfinite(reference_metric):
-        return Quality(**figures, fidelity=BROKEN, reason=NO_METRIC.format(task.metric_name))
+        return Quality(**figures, fidelity=BROKEN, reason=_NO_METRIC.format(task.metric_name))
     if not lost <= task.max_metric_loss:  # a metric that is no number counts as lost
         by, most = _told_apart(lost, task.max_metric_loss)
         unit = " dB" if task.metric_name.endswith("_db") else ""
@@ -279,7 +279,7 @@ def compare(task: Task, outputs: Arrays, expected: Arrays) -> Quality:
 
 def _doubts(beside: Differences) -> str | None:
     """What outputs that are not broken leave open."""
-    doubts = [*beside.shapes.values(), *map(NOT_FINITE.format, beside.unknown), *map(EMPTY.format, beside.empty)]
+    doubts = [*beside.shapes.values(), *map(_NOT_FINITE.format, beside.unknown), *map(_EMPTY.format, beside.empty)]
     return "; ".join(doubts) or None
 
 

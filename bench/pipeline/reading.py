@@ -10,7 +10,7 @@ from bench.measure import bandwidth
 from bench.measure.generation import least_weight_bytes
 from bench.records.lines import Generation, Quality
 
-BUILT = ("torch", "keras")
+_BUILT = ("torch", "keras")
 """Formats of weights that a framework's own runtime builds a model of, whose weights it stores in another precision."""
 
 
@@ -29,7 +29,7 @@ def bounded(judged: Quality, artifact: Artifact, request: Request, threads: int,
     """
     generation = judged.generation
     assert isinstance(generation, Generation), "an engine that generates tells facts about its cache"
-    whole = None if artifact.format in BUILT else artifact.size_bytes
+    whole = None if artifact.format in _BUILT else artifact.size_bytes
     stored = generation.weight_bytes if generation.weight_bytes is not None else stored
     num_bytes = least_weight_bytes(request.decoder.weights_read, judged.precision, whole, stored)
     num_bytes += request.depth * generation.cache_bytes_per_token

@@ -31,20 +31,20 @@ from bench.plugins import catalog
 from bench.plugins.generating import LOGPROBS
 from bench.records.lines import Quality
 
-WIDTHS = {"float32": 32, "float64": 64}
+_WIDTHS = {"float32": 32, "float64": 64}
 """Precisions in which a cell may claim to lose nothing, and their bits."""
 SOUND_DB = 60.0
 """A ratio that passes at once. No sound float32 row of the published results is below 66 dB."""
-GENERATED_DB = 40.0
+_GENERATED_DB = 40.0
 """The same of generated text: engines of decoders take activation functions from tables of float16 numbers."""
 CHANGE = 2.0**-17
 """Largest share by which a float changes: 64 roundings of float32, as many as sums of thousands of products make."""
-NUM_RUNS, NUM_RUNS_DISCRETE, NUM_RUNS_GENERATED = 4, 8, 2
+_NUM_RUNS, _NUM_RUNS_DISCRETE, _NUM_RUNS_GENERATED = 4, 8, 2
 """Runs of the reference with other changes: more where an output is discrete, or its shape may follow from its values,
 since few of these are near ties, and fewer of generated text, whose logits are many and whose runs take long."""
-SAFETY = 4.0
+_SAFETY = 4.0
 """Of a power, or a share of values: so much more than the most that was seen is still explained."""
-ROUNDING = frozenset(
+_ROUNDING = frozenset(
     {
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"),
         *("QLinearConv", "QLinearMatMul", "MatMulNBits", "DynamicQuantizeLSTM", "MatMulBnb4"),
@@ -77,7 +77,7 @@ def is_lossy(cell: Cell, precision: str | None) -> bool:
         precision: the precision in which it ran.
     """
     with contextlib.suppress(BenchError):
-        return precision not in WIDTHS or not claims_nothing_lost(cell)
+        return precision not in _WIDTHS or not claims_nothing_lost(cell)
     return True
 
 
@@ -118,12 +118,12 @@ def judged(
         explained: measures the largest shares that rounding makes; None where the model itself computes in less than
             float32. Called only where an output is beyond what passes at once.
     """
-    width, least = (WIDTHS.get(each.precision or "", 0) for each in (judgement, reference))
+    width, least = (_WIDTHS.get(each.precision or "", 0) for each in (judgement, reference))
     if judgement.fidelity not in (quality.CLOSE, quality.DRIFTED) or not 0 < least <= width:
         return judgement
     if task.request is not None:  # the tokens that an engine chooses have a judgement of their own
         differing = {name: share for name, share in differing.items() if name == LOGPROBS}
-    most = 10 ** (-(SOUND_DB if task.request is None else GENERATED_DB) / 10)
+    most = 10 ** (-(SOUND_DB if task.request is None else _GENERATED_DB) / 10)
     floats = {spec.name for spec in task.outputs if "float" in spec.dtype}
     beyond = {
         name: share
@@ -133,7 +133,7 @@ def judged(
     }
     if not beyond or (by_rounding := explained()) is None:
         return judgement
-    limits = {name: max(_least(name, most), SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
+    limits = {name: max(_least(name, most), _SAFETY * by_rounding.get(name, 0.0)) for name in beyond}
     name = max(beyond, key=lambda name: beyond[name] / limits[name] if limits[name] else math.inf)
     if beyond[name] <= limits[name]:
         return judgement
@@ -186,11 +186,11 @@ def changed(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
 def num_runs(task: Task) -> int:
     """Runs that tell what rounding explains of a task's outputs."""
     if task.request is not None:
-        return NUM_RUNS_GENERATED
+        return _NUM_RUNS_GENERATED
     shapes = [spec.shape[int(task.batched) :] for spec in task.outputs]
     may_differ = task.judges_other_shapes and any(isinstance(dim, str) for shape in shapes for dim in shape)
     is_discrete = may_differ or any("float" not in spec.dtype for spec in task.outputs)
-    return NUM_RUNS_DISCRETE if is_discrete else NUM_RUNS
+    return _NUM_RUNS_DISCRETE if is_discrete else _NUM_RUNS
 
 
 def largest(runs: Iterable[Shares]) -> dict[str, float]:
@@ -232,7 +232,7 @@ def _changed_model(model: Any, generator: np.random.Generator) -> Any:
         kind = str(getattr(weight.dtype, "name", weight.dtype))
         if kind in ("float16", "bfloat16"):
             raise ReducedError
-        if kind in WIDTHS and len(weight.shape) > 1 and hasattr(weight, "assign"):  # a constant of a graph has none
+        if kind in _WIDTHS and len(weight.shape) > 1 and hasattr(weight, "assign"):  # a constant of a graph has none
             weight.assign(changed(np.asarray(weight.numpy()), generator))
     return model
 
@@ -260,16 +260,16 @@ def write_changed(source: Path, target: Path, generator: np.random.Generator) ->
         raise ReducedError
     for tensor in (tensor for graph in all_graphs(model) for tensor in graph.initializer):
         kind = type_name(tensor.data_type)
-        if kind in WIDTHS and len(tensor.dims) > 1:
+        if kind in _WIDTHS and len(tensor.dims) > 1:
             array = changed(onnx.numpy_helper.to_array(tensor), generator)
             tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
-        elif is_floating(tensor.data_type) and bits(tensor.data_type) < WIDTHS["float32"]:
+        elif is_floating(tensor.data_type) and bits(tensor.data_type) < _WIDTHS["float32"]:
             raise ReducedError
     target.write_bytes(model.SerializeToString())
 
 
 def _is_reduced(node: onnx.NodeProto) -> bool:
-    if node.op_type in ROUNDING:
+    if node.op_type in _ROUNDING:
         return True
     to = [attribute.i for attribute in node.attribute if attribute.name == "to"] if node.op_type == "Cast" else []
-    return any(is_floating(kind) and bits(kind) < WIDTHS["float32"] for kind in to)
+    return any(is_floating(kind) and bits(kind) < _WIDTHS["float32"] for kind in to)

@@ -24,7 +24,7 @@ from bench.pipeline.looks import Until
 from bench.plugins import catalog
 from bench.records.lines import Quality
 
-INSPECTED = ("placement", "warning", "precision")
+_INSPECTED = ("placement", "warning", "precision")
 """Fields of `Quality` that a runtime tells; see `Runtime.inspect`."""
 
 
@@ -160,7 +160,7 @@ def inspected(
     request = catalog.task(Cell.from_path(opened["cell"]).task).request
     try:
         answer = ask(operations.inspect, **opened, shapes=shapes)
-        judged = _quality({**fields, **{name: answer[name] for name in INSPECTED if name in answer}})
+        judged = _quality({**fields, **{name: answer[name] for name in _INSPECTED if name in answer}})
     except ChildError as error:
         unsure = f"its precision, and where its nodes run, cannot be told: {error.reason}"
         judged = replace(judged, precision=None, warning=unsure)

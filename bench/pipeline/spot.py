@@ -8,7 +8,7 @@ from bench.pipeline import feeding
 from bench.pipeline.quality import CLOSE, EXACT
 from bench.records.lines import Quality
 
-FEWEST_SAMPLES = 8
+_FEWEST_SAMPLES = 8
 SAME = (EXACT, CLOSE)
 """Fidelities of outputs that are the same but for rounding, by the task's own tolerance."""
 
@@ -20,7 +20,7 @@ def rows(num_samples: int, batch: int) -> list[int]:
         num_samples: number of samples in the split.
         batch: number of samples in an inference.
     """
-    return feeding.drawn(num_samples)[: -(-FEWEST_SAMPLES // batch) * batch]
+    return feeding.drawn(num_samples)[: -(-_FEWEST_SAMPLES // batch) * batch]
 
 
 def vouched(

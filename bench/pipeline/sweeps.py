@@ -21,15 +21,15 @@ from bench.pipeline import environments, experiments
 from bench.plugins import catalog, declarations, generating
 
 P = TypeVar("P", bound=Plugin)
-CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
+_CHAINS = ("onnxoptimizer+onnxsim", "dedup+onnxsim+int8_dynamic", "weight_only-int4-sym-block")
 """Chains, and options that are not the first of their file, to measure besides every kind of variant."""
-SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
+_SWEEP_SIGNATURE = inspect.Signature(return_annotation=list[Cell])
 QUICK_TASK = "super_resolution"
 """The task in both frameworks that is exported and verified fastest."""
 BATCHES = (1, 4, 16)
-PROMPTS = (256, 768)
+_PROMPTS = (256, 768)
 """Tokens of the prompts of the sweep `generation`."""
-NUM_NEW = 64
+_NUM_NEW = 64
 """New tokens of its requests whose time per output token is measured."""
 
 
@@ -61,7 +61,7 @@ def full() -> list[Cell]:
         usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if is_usual(cell)]
         if every_core > 1 and len(usual) > 1:
             cells += usual
-        changed = cells_of((task,), variants=(*variants, *CHAINS))
+        changed = cells_of((task,), variants=(*variants, *_CHAINS))
         cells += [cell for cell in changed if is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells
 
@@ -113,7 +113,7 @@ def _first_variants() -> list[str]:
 
 def stages_of(max_positions: int) -> list[tuple[int, int]]:
     """Tokens of the prompts and of the answers to measure: short, and as long as leaves room among the positions."""
-    longest = [(prompt, NUM_NEW) for prompt in PROMPTS if prompt + NUM_NEW <= max_positions]
+    longest = [(prompt, _NUM_NEW) for prompt in _PROMPTS if prompt + _NUM_NEW <= max_positions]
     if not longest:
         fitted = generating.fitted({}, max_positions)
         longest = [(fitted[PROMPT], fitted[NEW])]
@@ -130,7 +130,7 @@ def everything() -> list[Cell]:
     threads = sorted({1, machine.num_cores()})
     names = list(loading.find("models"))
     names += [str(TaskName(name, Role.GENERATION)) for name in names if catalog.task(name).decoder is not None]
-    return cells_of(names, variants=list(dict.fromkeys((RAW, *catalog.variants(), *CHAINS))), threads=threads)
+    return cells_of(names, variants=list(dict.fromkeys((RAW, *catalog.variants(), *_CHAINS))), threads=threads)
 
 
 def _tasks() -> list[str]:
@@ -229,7 +229,7 @@ def named() -> dict[str, Callable[[], list[Cell]]]:
     return {
         name: function
         for name, function in functions.items()
-        if inspect.signature(function, eval_str=True) == SWEEP_SIGNATURE and not name.startswith("_")
+        if inspect.signature(function, eval_str=True) == _SWEEP_SIGNATURE and not name.startswith("_")
     }
 
 

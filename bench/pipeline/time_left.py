@@ -8,11 +8,11 @@ import time
 
 LEAST_SHARE = 1 / 3
 """Share of the budget that measuring gets in any case."""
-MOST_KEPT = 1 / 2
+_MOST_KEPT = 1 / 2
 """Share of the whole time that is kept for measuring at most, as where the budget is the whole time."""
-OPEN_SHARE = 2 / 3
+_OPEN_SHARE = 2 / 3
 """Share of the time kept for measuring that is kept for open questions: first launches decide hardly anything."""
-CONTENDERS = 0.2
+_CONTENDERS = 0.2
 """Verified cells of which more samples run later, because they may be the fastest: roughly their share."""
 
 
@@ -32,7 +32,7 @@ class TimeLeft:
         self._budget_s = budget_s
         self._kept_s = 0.0
         if ends_s is not None and budget_s is not None:
-            self._kept_s = min(budget_s, MOST_KEPT * (ends_s - time.monotonic()))
+            self._kept_s = min(budget_s, _MOST_KEPT * (ends_s - time.monotonic()))
         self._cell_s = 0.0
         self._launch_s = 0.0
         self.measured_s = 0.0
@@ -59,9 +59,9 @@ class TimeLeft:
         """
         if self._ends_s is None or self._budget_s is None or not self._cell_s:
             return sys.maxsize
-        to_verify_s = CONTENDERS * num_verified * self._cell_s
+        to_verify_s = _CONTENDERS * num_verified * self._cell_s
         to_launch_s = num_waiting * self._launch_s
-        left_s = self._ends_s - time.monotonic() - OPEN_SHARE * self._kept_s - to_verify_s - to_launch_s
+        left_s = self._ends_s - time.monotonic() - _OPEN_SHARE * self._kept_s - to_verify_s - to_launch_s
         return max(0, math.floor(left_s / (self._cell_s + self._launch_s)))
 
     def is_too_late(self, compiling_s: float) -> bool:

@@ -11,8 +11,8 @@ from bench.pipeline import environments
 from bench.pipeline.environment_request import Asked
 from bench.plugins import catalog
 
-NATIVE = "native"
-READS_ONNX = ("onnx",)
+_NATIVE = "native"
+_READS_ONNX = ("onnx",)
 """What a runtime of ONNX files needs to tell where nodes run, and in which precision."""
 
 
@@ -51,8 +51,8 @@ def changed(cell: Cell, request: Asked, may_be_large: bool = False) -> Cell | No
     runtime = catalog.runtime(cell.runtime)
     packages = runtime.packages(str(cell.provider))
     if request.concerns(of(packages)):
-        needed = (*packages, *(READS_ONNX if "onnx" in runtime.formats else ()))
-        if str(cell.exporter) == NATIVE:  # the worker may build the model by the task's code
+        needed = (*packages, *(_READS_ONNX if "onnx" in runtime.formats else ()))
+        if str(cell.exporter) == _NATIVE:  # the worker may build the model by the task's code
             needed = (*needed, *catalog.task(cell.task).packages)
         name = environments.declare("runtimes", cell.runtime, needed, request, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)

@@ -11,13 +11,13 @@ from bench.measure import machine
 from bench.pipeline import sweeps
 from bench.plugins import catalog
 
-SMALL = 60
+_SMALL = 60
 """Cells that are measured in any order: a model has about as many in the sweep `full`."""
-COMPILING_S = 40.0
+_COMPILING_S = 40.0
 """Time of a core for a cell that compiles, of which half a minute is the compiler's."""
-LITTLE_GAIN = 0.95
+_LITTLE_GAIN = 0.95
 """Expected latency over that of the fastest plain export, above which a cell is expected to gain little."""
-FAR = 1.5
+_FAR = 1.5
 """The same of a plain export, above which it is expected to be no candidate: processors rarely differ by as much."""
 
 
@@ -54,7 +54,7 @@ def in_waves(
         baselines: the cells with which others are compared, which are never spare.
     """
     cells = list(cells)
-    is_small = len(cells) <= SMALL
+    is_small = len(cells) <= _SMALL
     fewest = min((cell.threads for cell in cells), default=1)
     plain = [cell for cell in cells if cell.threads == fewest and _is_plain(cell)]
     ranked = sorted(plain, key=sweeps.is_open, reverse=True)
@@ -70,7 +70,7 @@ def in_waves(
     beside: dict[Cell, float] = {}
     for source in () if is_small else reversed(sources):
         beside |= _beside_plain(cells, source)
-    slow = {cell for cell, share in beside.items() if share > (FAR if _is_plain(cell) else LITTLE_GAIN)}
+    slow = {cell for cell, share in beside.items() if share > (_FAR if _is_plain(cell) else _LITTLE_GAIN)}
     spare = sorted((cell for cell in groups[1] if cell in slow and cell not in baselines), key=beside.__getitem__)
     ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
     ordered[1] = Wave(ordered[1].needed, tuple(spare))
@@ -96,7 +96,7 @@ def _is_plain(cell: Cell) -> bool:
 
 def compiling_s(cells: Iterable[Cell]) -> float:
     """The time that all cores together need, roughly, for the compilations of cells that compile for long."""
-    return COMPILING_S * sum(map(compiles, cells)) / machine.num_cores()
+    return _COMPILING_S * sum(map(compiles, cells)) / machine.num_cores()
 
 
 def compiles(cell: Cell) -> bool:

@@ -15,7 +15,7 @@ from bench.api.names import PluginName, Role, TaskName
 from bench.plugins import declarations, generating, other_sizes, tuning
 
 P = TypeVar("P", bound=Plugin)
-RENAMED = {"relative_loss": "metric_loss"}
+_RENAMED = {"relative_loss": "metric_loss"}
 """Methods of a task that had another name: a task that still defines one would be judged without it."""
 
 
@@ -28,7 +28,7 @@ def _load(kind: str, name: str, base: type[P]) -> P:
     if len(classes) != 1:
         raise PluginError(f"{path} must define one subclass of bench.api.{base.__name__}; it defines {len(classes)}")
     declarations.check(path, classes[0], base)
-    for old, new in RENAMED.items():
+    for old, new in _RENAMED.items():
         if issubclass(classes[0], Task) and hasattr(classes[0], old):
             raise PluginError(f"{path}: {classes[0].__name__} defines {old}, which nothing calls: it is {new} now")
     with reported(path, classes[0].__name__):

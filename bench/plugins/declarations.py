@@ -14,9 +14,9 @@ from bench.api.errors import PluginError
 from bench.api.loss_units import DB, SHARE
 from bench.api.tensors import TensorSpec
 
-NEAR = 0.85
+_NEAR = 0.85
 """How alike a name of a plugin's own and one of the interface are that were meant to be the same, see `difflib`."""
-NEAR_MISSING = 0.6
+_NEAR_MISSING = 0.6
 """The same where the interface's name is missing, and must not be."""
 
 
@@ -68,13 +68,13 @@ def check(path: Path, plugin: type[Plugin], base: type[Plugin]) -> None:
     if missing := [*sorted(getattr(plugin, "__abstractmethods__", ())), *_undefined(plugin, base, attributes)]:
         said = [f"{plugin.__name__} does not define {', '.join(missing)}"]
         for name in missing:
-            if matches := difflib.get_close_matches(name, own, n=1, cutoff=NEAR_MISSING):
+            if matches := difflib.get_close_matches(name, own, n=1, cutoff=_NEAR_MISSING):
                 said.append(f"did you mean {'it' if len(missing) == 1 else name} by {matches[0]}?")
         raise PluginError(f"{path}: {'; '.join(said)}")
     free = {name for name in (*dir(base), *attributes) if not name.startswith("_")} - set(vars(plugin))
     for name in own:
         alike = [candidate for candidate in free if _is_method(base, candidate) == _is_method(plugin, name)]
-        if matches := difflib.get_close_matches(name, alike, n=1, cutoff=NEAR):
+        if matches := difflib.get_close_matches(name, alike, n=1, cutoff=_NEAR):
             raise PluginError(
                 f"{path}: {plugin.__name__} defines {name}, which nothing calls; did you mean {matches[0]}? "
                 f"(a helper of its own may be named _{name})"

@@ -22,11 +22,11 @@ from bench.plugins.view import View
 
 NUM_SAMPLES = 64
 """Texts at most: with half of them the best of 25 deployments is not shown to lose at most 1 % of the metric."""
-NUM_SCORED = 32
-NUM_GREEDY = 256
+_NUM_SCORED = 32
+_NUM_GREEDY = 256
 LOGPROBS, TOKENS, MARGINS = "logprobs", "tokens", "margins"
-NUM_PASSES = 2
-STEP_TOKENS, STEP_DEPTH = 5, 7
+_NUM_PASSES = 2
+_STEP_TOKENS, _STEP_DEPTH = 5, 7
 """Of the passes that exporters trace: numbers that no size of a model equals by chance."""
 
 
@@ -97,11 +97,11 @@ class Stepping(View):
         """Two passes to trace with, whose ids and caches are made up: texts would be tokens of a whole data set."""
         generator = np.random.default_rng(0)
         shapes = {
-            spec.name: [size if isinstance(size, int) else STEP_DEPTH for size in spec.shape]
+            spec.name: [size if isinstance(size, int) else _STEP_DEPTH for size in spec.shape]
             for spec in self.inputs[1:]
         }
-        caches = {name: generator.standard_normal((NUM_PASSES, *shape), np.float32) for name, shape in shapes.items()}
-        ids = generator.integers(_decoder(self.of).vocabulary, size=(NUM_PASSES, 1, STEP_TOKENS))
+        caches = {name: generator.standard_normal((_NUM_PASSES, *shape), np.float32) for name, shape in shapes.items()}
+        ids = generator.integers(_decoder(self.of).vocabulary, size=(_NUM_PASSES, 1, _STEP_TOKENS))
         return Samples(inputs={IDS: ids, **caches}, targets=None)
 
 
@@ -156,8 +156,8 @@ def generating(task: Task, sizes: Mapping[str, int]) -> Task:
         decoder=decoder,
         num_prompt=prompt,
         num_new=new,
-        num_scored=min(NUM_SCORED, room),
-        num_greedy=min(NUM_GREEDY, room),
+        num_scored=min(_NUM_SCORED, room),
+        num_greedy=min(_NUM_GREEDY, room),
     )
     view = Generating(
         task,

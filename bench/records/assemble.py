@@ -29,9 +29,9 @@ from bench.records.rows import TO, Row
 
 T = TypeVar("T")
 PHASES = ("load", "first_inference", "steady")
-EARLIER = "an earlier version verified it"
+_EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
-NO_WORSE = "no sample loses more than the largest loss that was measured"
+_NO_WORSE = "no sample loses more than the largest loss that was measured"
 """What the bound takes for granted where a sample lost more than its task takes to be the most."""
 
 
@@ -189,7 +189,7 @@ def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) ->
     elif isinstance(quality.lost, Lost):
         row.metric_loss_high, row.convention = quality.lost.high(), _convention(quality, quality.lost)
     else:
-        row.metric_loss_note = quality.lost if isinstance(quality.lost, str) else EARLIER
+        row.metric_loss_note = quality.lost if isinstance(quality.lost, str) else _EARLIER
 
 
 def _known(value: T | msgspec.UnsetType) -> T | None:
@@ -212,7 +212,7 @@ def _convention(quality: Quality, lost: Lost) -> str | None:
     """What the bound takes for granted: the task's convention, or what is left of it where a sample lost more."""
     if quality.convention is msgspec.UNSET:
         return None
-    return quality.convention if lost.largest <= lost.most else NO_WORSE
+    return quality.convention if lost.largest <= lost.most else _NO_WORSE
 
 
 def _placement(placed: Mapping[str, Placed] | None) -> str | None:

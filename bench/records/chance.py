@@ -6,7 +6,7 @@ import msgspec
 
 from bench.records.lines import Quality
 
-ADVICE = (
+_ADVICE = (
     "look whether the targets belong to these samples in this order, how classes are numbered, and how the inputs were "
     "prepared"
 )
@@ -26,4 +26,4 @@ def note(reference: Quality) -> str | None:
         return None
     if chance >= 1 if reference.higher_is_better else chance <= 0:
         return f"these held-out samples are too few, or too much of one class, to tell {name} {metric:.4g} from chance"
-    return f"{name} {metric:.4g} of the reference is no better than chance, which may reach {chance:.4g}; {ADVICE}"
+    return f"{name} {metric:.4g} of the reference is no better than chance, which may reach {chance:.4g}; {_ADVICE}"

@@ -9,11 +9,11 @@ from bench.api.errors import ChildError
 from bench.api.frames import Frame
 
 BEGIN = "Traceback (most recent call last):\n"
-FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+), in (.*)')
-STACK = "Stack (most recent call first):\n"
+_FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+), in (.*)')
+_STACK = "Stack (most recent call first):\n"
 """What `faulthandler` writes before a stack: see `bench.measure.worker`."""
-STACK_FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+) in (.*)')
-AFTER_ANOTHER = re.compile(r"\n\n(?:The above exception was|During handling of the above)[^\n]*\n\n")
+_STACK_FRAME = re.compile(r'  File "([^"<][^"]*)", line (\d+) in (.*)')
+_AFTER_ANOTHER = re.compile(r"\n\n(?:The above exception was|During handling of the above)[^\n]*\n\n")
 """What Python writes between the tracebacks of an exception and of one that was raised from it."""
 
 
@@ -35,7 +35,7 @@ def place(error: ChildError) -> str | None:
     if error.kind != "error":
         return None
     kind, traceback = error.reason.partition(":")[0], None
-    for text in AFTER_ANOTHER.split(error.detail):
+    for text in _AFTER_ANOTHER.split(error.detail):
         parts, raised = _parts(text)
         if raised == kind:
             traceback = parts
@@ -44,7 +44,7 @@ def place(error: ChildError) -> str | None:
 
 def _stack(log: str) -> list[Frame]:
     """The last stack of a log whose beginning may be cut off, outermost frame first; empty where there is none."""
-    lines = (STACK_FRAME.match(line) for line in log.rpartition(STACK)[2].splitlines())
+    lines = (_STACK_FRAME.match(line) for line in log.rpartition(_STACK)[2].splitlines())
     return [(frame[1], int(frame[2]), frame[3]) for frame in lines if frame is not None][::-1]
 
 
@@ -53,7 +53,7 @@ def _parts(text: str) -> tuple[list[Frame], str]:
     stack: list[Frame] = []
     if text.startswith(BEGIN):
         for line in text.removeprefix(BEGIN).splitlines():
-            if (frame := FRAME.match(line)) is not None:
+            if (frame := _FRAME.match(line)) is not None:
                 stack.append((frame[1], int(frame[2]), frame[3]))
             elif not line.startswith("  "):
                 return stack, line.partition(":")[0].rpartition(".")[2]

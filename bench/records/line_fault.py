@@ -9,7 +9,7 @@ from typing import Any
 
 LARGEST = 2**63 - 1
 """The largest whole number of a line; a larger number has no float to compute with."""
-DEEPEST = 20
+_DEEPEST = 20
 """Levels of lists and objects in the facts that a machine or a step tells."""
 
 
@@ -29,7 +29,7 @@ def of_facts(field: str, value: object) -> Iterator[Fault]:
 
 def _is_sound(value: object, depth: int = 0) -> bool:
     """Whether facts have no such fault."""
-    if depth > DEEPEST:
+    if depth > _DEEPEST:
         return False
     if isinstance(value, dict | list | tuple):
         for inner in value.values() if isinstance(value, dict) else value:
@@ -37,12 +37,12 @@ def _is_sound(value: object, depth: int = 0) -> bool:
                 continue
             if not (_is_fine(inner) if type(inner) in (int, float) else _is_sound(inner, depth + 1)):
                 return False
-        return depth < DEEPEST or not value
+        return depth < _DEEPEST or not value
     return not isinstance(value, int | float) or _is_fine(value)
 
 
 def _within(field: str, value: object, depth: int) -> Iterator[Fault]:
-    if depth > DEEPEST:
+    if depth > _DEEPEST:
         yield Fault(field=field, reason="it is nested too deeply")
     elif isinstance(value, Mapping):
         for name, inner in value.items():

@@ -9,7 +9,7 @@ from bench.measure import machine as this_machine
 from bench.measure import processors
 from bench.records.rows import TO, Row
 
-MORE = ", ..."
+_MORE = ", ..."
 """The end of packages that have no room."""
 
 
@@ -65,4 +65,4 @@ def _packages(rows: Iterable[Row], room: int | None) -> str:
     text = f"With {', '.join(names)}."
     if room is None or len(text) <= room:
         return text
-    return text[: room - len(MORE)].rpartition(",")[0] + MORE
+    return text[: room - len(_MORE)].rpartition(",")[0] + _MORE

@@ -36,7 +36,7 @@ import msgspec
 import numpy as np
 
 ALPHA = 0.05  # of the one-sided bound
-NONE_LOST, SOME_LOST, AT_THE_END = 0.18, 0.02, 0.8
+_NONE_LOST, _SOME_LOST, _AT_THE_END = 0.18, 0.02, 0.8
 """Shares of `ALPHA` that three bounds of one sequence of samples get: before its end, where none of the samples so far
 loses anything, and where some do; and at its end, where the bound should be nearly that of a split that just ran."""
 STAKES = {1.0: 0.5, 0.5: 0.2, 0.2: 0.2, 0.05: 0.1}
@@ -47,11 +47,11 @@ RARE = 0.01
 RESOLUTION = 1e-6
 """Points lost that are a smaller share of the points that samples have are taken for none: they are the rounding of
 sums."""
-MOST_SAMPLES = 10_000_000
+_MOST_SAMPLES = 10_000_000
 """Largest number of samples that is named as enough."""
-MOST_POINTS = 1e15
+_MOST_POINTS = 1e15
 """Points and scores are no larger: the bound is found by doubles, which could not tell larger points apart."""
-Points: TypeAlias = Annotated[float, msgspec.Meta(ge=-MOST_POINTS, le=MOST_POINTS)]
+_Points: TypeAlias = Annotated[float, msgspec.Meta(ge=-_MOST_POINTS, le=_MOST_POINTS)]
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
@@ -66,11 +66,11 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             well enough; unset for a split that was to run as a whole.
     """
 
-    num_samples: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)]
-    score: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
-    most: Annotated[float, msgspec.Meta(gt=0, le=MOST_POINTS)]
-    points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], Points], ...] = ()
-    of: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)] | msgspec.UnsetType = msgspec.UNSET
+    num_samples: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SAMPLES)]
+    score: Annotated[float, msgspec.Meta(gt=0, le=_MOST_POINTS)]
+    most: Annotated[float, msgspec.Meta(gt=0, le=_MOST_POINTS)]
+    points: tuple[tuple[Annotated[int, msgspec.Meta(ge=0)], _Points], ...] = ()
+    of: Annotated[int, msgspec.Meta(ge=1, le=_MOST_SAMPLES)] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def mean(self) -> float:
@@ -117,12 +117,12 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             alpha: see `high`.
 
         Returns:
-            None where the samples here lose more than the limit, or `MOST_SAMPLES` were not enough.
+            None where the samples here lose more than the limit, or `_MOST_SAMPLES` were not enough.
         """
         low, high = self.num_samples, self.num_samples
         while self.high(high, alpha=alpha) > limit:
             low, high = high, 2 * high
-            if high > MOST_SAMPLES:
+            if high > _MOST_SAMPLES:
                 return None
         while high - low > max(1, high // 100):
             middle = (low + high) // 2
@@ -159,9 +159,9 @@ def _high(lost: Lost, each: float, alpha: float) -> float:
     most = max(lost.most, points.max(initial=0.0))
     if lost.of is not msgspec.UNSET and lost.num_samples * each < lost.of:
         if points.max(initial=0.0) <= 0:
-            return _none_lost(lost.num_samples * each, most, NONE_LOST * alpha) / lost.score
-        return _bet_bound(points, each, lost.num_samples, most, SOME_LOST * alpha) / lost.score
-    alpha *= 1.0 if lost.of is msgspec.UNSET else AT_THE_END
+            return _none_lost(lost.num_samples * each, most, _NONE_LOST * alpha) / lost.score
+        return _bet_bound(points, each, lost.num_samples, most, _SOME_LOST * alpha) / lost.score
+    alpha *= 1.0 if lost.of is msgspec.UNSET else _AT_THE_END
     if not len(points):
         return _none_lost(each * lost.num_samples, most, alpha) / lost.score
     values, counts = np.unique(points, return_counts=True)
@@ -181,7 +181,7 @@ def num_without_loss(limit: float, *, score: float, most: float, alpha: float = 
     share = limit * score / most
     if share >= 1:
         return 1
-    return math.ceil(math.log(NONE_LOST * alpha) / math.log1p(-share)) if share > 0 else MOST_SAMPLES
+    return math.ceil(math.log(_NONE_LOST * alpha) / math.log1p(-share)) if share > 0 else _MOST_SAMPLES
 
 
 def _divergence(mean: float, other: float) -> float:

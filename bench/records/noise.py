@@ -9,13 +9,13 @@ from bench.measure.launch import Launch
 from bench.records.measurements import Measurements
 from bench.records.rows import Row
 
-QUIET = 1.4
+_QUIET = 1.4
 """Times as wide as on an idle machine up to which intervals are said to be of a quiet machine."""
-FEWEST_BLOCKS = 6
+_FEWEST_BLOCKS = 6
 """Blocks that tell a quiet machine from one that is twice as noisy: of fewer, the belief of the model decides."""
-LEAST_LOST = 0.005
+_LEAST_LOST = 0.005
 """Smallest share of the time, lost to others, that is told."""
-MOSTLY = 0.5
+_MOSTLY = 0.5
 """Share of what is known of a variance above which an interval rests on belief, rather than on launches."""
 MANY = 0.25
 """Share of the intervals that rest on belief above which that is told."""
@@ -39,19 +39,19 @@ def said(measurements: Measurements, rows: Iterable[Row]) -> str:
 
 
 def _noisy(wider: float, launches: Iterable[Launch]) -> str:
-    if len({launch.block for launch in launches}) < FEWEST_BLOCKS:
+    if len({launch.block for launch in launches}) < _FEWEST_BLOCKS:
         return (
             "So few launches do not tell how noisy the machine was: intervals are "
             f"{wider:.1f} times as wide as on one that is known to be idle."
         )
-    if wider > QUIET:
+    if wider > _QUIET:
         return f"The machine was noisy: intervals are {wider:.1f} times as wide as on an idle machine."
     return "The machine was quiet: intervals are about as wide as on an idle machine."
 
 
 def _lost(launches: list[Launch]) -> str:
     lost = noise.lost_share(launches)
-    if lost is None or lost < LEAST_LOST:
+    if lost is None or lost < _LEAST_LOST:
         return ""
     return f"Other programs and other virtual machines took {100 * lost:.2g} % of the time of its launches."
 
@@ -72,7 +72,7 @@ def _believed(measurements: Measurements, names: Iterable[str]) -> str:
         fitted = measurements.of(name)
         if fitted is not None and (share := fitted.believed_share(name)) is not None:
             shares[name], counts[name] = share, fitted.num_launches[name]
-    resting = [name for name, share in shares.items() if share > MOSTLY]
+    resting = [name for name, share in shares.items() if share > _MOSTLY]
     if len(resting) <= MANY * len(shares):
         return ""
     cells = "the cells were" if len(shares) > 1 else "the cell was"

@@ -13,11 +13,11 @@ from bench.records.rows import Row
 
 FILE, SOURCE = "file", "source"
 """Where parameters were counted: in the file that the row runs, or in the model that the file was made of."""
-FOLDED = 0.01
+_FOLDED = 0.01
 """Share of the source's parameters that folding explains: of normalizations into weights, of two biases into one."""
-NATIVE = "native"
-OPENVINO = "openvino"
-MADE_OF = ("pt2", "torch")
+_NATIVE = "native"
+_OPENVINO = "openvino"
+_MADE_OF = ("pt2", "torch")
 """Formats that cannot be read: their runtime tells what the exporter or the variant counted in the source."""
 
 
@@ -62,7 +62,7 @@ def _counted(record: Measured) -> int | None:
     if quality is None:
         return None
     is_earlier = quality.repeated is msgspec.UNSET
-    if is_earlier and artifact is not None and artifact.format == OPENVINO:
+    if is_earlier and artifact is not None and artifact.format == _OPENVINO:
         return None  # it left out the bodies of loops
     return quality.num_params or (None if is_earlier else quality.num_params)
 
@@ -79,20 +79,20 @@ def _is_without(record: Measured) -> bool:
 
 def _is_source(cell: Cell) -> bool:
     """Whether a cell runs its source as it is."""
-    return str(cell.exporter) == NATIVE and not cell.chain
+    return str(cell.exporter) == _NATIVE and not cell.chain
 
 
 def _is_made_of_source(record: Measured) -> bool:
     artifact = record.artifact
     if artifact is None or artifact.num_params is not None or _is_source(record.cell):
         return False
-    return artifact.format in MADE_OF
+    return artifact.format in _MADE_OF
 
 
 def _note(record: Measured, number: int, source: int) -> str | None:
     """Why a file has more or fewer parameters than its source; None where it has as many, but for what is folded."""
     difference = number - source
-    if abs(difference) <= FOLDED * source:
+    if abs(difference) <= _FOLDED * source:
         return None
     if difference < 0:
         return (

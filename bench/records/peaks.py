@@ -13,7 +13,7 @@ from bench.records.reading import Damage
 from bench.records.store import write_atomically
 
 NAME = "peaks.json"
-HIGHEST = 1e30
+_HIGHEST = 1e30
 """No rate is higher, in MACs or bytes a second."""
 
 
@@ -32,8 +32,8 @@ def examined(folder: Path) -> tuple[dict[int, Peaks], Damage | None]:
 def _check(known: dict[int, Peaks]) -> None:
     for threads, peaks in known.items():
         rates = [peaks.bytes_per_s, *peaks.macs_per_s.values()]
-        if threads < 1 or not all(0 < rate <= HIGHEST for rate in rates):
-            raise ValueError(f"a rate of {threads} threads is not between 0 and {HIGHEST:.0e}")
+        if threads < 1 or not all(0 < rate <= _HIGHEST for rate in rates):
+            raise ValueError(f"a rate of {threads} threads is not between 0 and {_HIGHEST:.0e}")
         if missing := peaks.macs_per_s.keys() - peaks.libraries.keys():
             raise ValueError(f"the library of {min(missing)!r} is missing")
 

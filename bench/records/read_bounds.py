@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from bench.records.lines import Generation
 from bench.records.measured_cell import Measured
 
-ALIKE = 1.25
+_ALIKE = 1.25
 """Buffers whose sizes differ by a smaller factor are read as fast as one another."""
-BEYOND = 0.1
+_BEYOND = 0.1
 """A pass that is so much faster than the machine reads, as a share, is no error of the measured rate any more."""
 
 
@@ -31,7 +31,7 @@ class ReadRates:
 
     def highest(self, num_bytes: int, threads: int) -> float | None:
         """The highest rate of buffers of about so many bytes; None where none was measured."""
-        near = [rate for size, rate in self._of.get(threads, ()) if 1 / ALIKE <= size / num_bytes <= ALIKE]
+        near = [rate for size, rate in self._of.get(threads, ()) if 1 / _ALIKE <= size / num_bytes <= _ALIKE]
         return max(near, default=None)
 
 
@@ -54,7 +54,7 @@ class ReadBound:
     def refusal(self, latency_high_ns: float) -> str | None:
         """Why a pass cannot have taken no longer than so many nanoseconds; None where it can."""
         seconds = latency_high_ns / 1e9
-        if seconds * (1 + BEYOND) >= self.seconds:
+        if seconds * (1 + _BEYOND) >= self.seconds:
             return None
         return (
             f"it cannot have run: at most {seconds * 1e3:.4g} ms a pass, but to read its {self.num_bytes / 1e6:.4g} MB "

@@ -21,10 +21,10 @@ from bench.records.lines import SCHEMA, Header, Line, Quality, WiderQuality, any
 
 LONGEST_LINE = 2**26
 """Bytes of the longest line that is read."""
-BEGINNING = b'{"kind":'
+_BEGINNING = b'{"kind":'
 """The beginning of every line that the store writes."""
-LONGEST_REASON = 300
-MOST_TOLD = 5
+_LONGEST_REASON = 300
+_MOST_TOLD = 5
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 
@@ -49,7 +49,7 @@ class Damage:
         """The place and the reason, in one line without control characters."""
         line = f"line {self.number}" if self.number is not None else None
         place = ", ".join(filter(None, (str(self.path) if self.path else None, line, self.field)))
-        reason = self.reason if len(self.reason) <= LONGEST_REASON else f"{self.reason[:LONGEST_REASON]}..."
+        reason = self.reason if len(self.reason) <= _LONGEST_REASON else f"{self.reason[:_LONGEST_REASON]}..."
         return printable(f"{place}: {reason}")
 
 
@@ -115,7 +115,7 @@ def is_cut(text: bytes) -> bool:
     try:
         msgspec.json.decode(text)
     except ValueError as error:
-        return BEGINNING[: len(text)] == text[: len(BEGINNING)] and "truncated" in str(error)
+        return _BEGINNING[: len(text)] == text[: len(_BEGINNING)] and "truncated" in str(error)
     except RecursionError:
         pass
     return False
@@ -125,7 +125,7 @@ def note_of(damages: Sequence[Damage]) -> str | None:
     """One line that tells of all lines that were set aside; None where all lines were read."""
     if not damages:
         return None
-    shown, num_more = damages[:MOST_TOLD], len(damages) - MOST_TOLD
+    shown, num_more = damages[:_MOST_TOLD], len(damages) - _MOST_TOLD
     more = f"; and {num_more} more" if num_more > 0 else ""
     many = "1 part" if len(damages) == 1 else f"{len(damages)} parts"
     where = "; ".join(map(str, shown)) + more

@@ -10,7 +10,7 @@ from bench.records.columns import ColumnSpec, Unit, columns_of
 
 TO = " to "
 """Stands between the first and the last day in `Row.measured`."""
-UNSHOWN = ColumnSpec(in_details=False)
+_UNSHOWN = ColumnSpec(in_details=False)
 """A text or a number that the page says elsewhere than in a cell's details."""
 
 
@@ -61,22 +61,22 @@ class Row:
         packages: versions of the packages that ran it, such as `numpy 2.3.4, onnxruntime 1.23.2`.
     """
 
-    cell: Annotated[str, UNSHOWN]
-    task: Annotated[str, UNSHOWN]
-    source: Annotated[str, UNSHOWN]
-    exporter: Annotated[str, UNSHOWN]
-    variant: Annotated[str, UNSHOWN]
-    runtime: Annotated[str, UNSHOWN]
-    provider: Annotated[str, UNSHOWN]
+    cell: Annotated[str, _UNSHOWN]
+    task: Annotated[str, _UNSHOWN]
+    source: Annotated[str, _UNSHOWN]
+    exporter: Annotated[str, _UNSHOWN]
+    variant: Annotated[str, _UNSHOWN]
+    runtime: Annotated[str, _UNSHOWN]
+    provider: Annotated[str, _UNSHOWN]
     precision: str | None = None
-    batch: Annotated[int, UNSHOWN]
-    threads: Annotated[int, UNSHOWN]
+    batch: Annotated[int, _UNSHOWN]
+    threads: Annotated[int, _UNSHOWN]
     status: str
-    reason: Annotated[str | None, UNSHOWN] = None
+    reason: Annotated[str | None, _UNSHOWN] = None
     fidelity: str | None = None
     same_as: str | None = None
     placement: str | None = None
-    warning: Annotated[str | None, UNSHOWN] = None
+    warning: Annotated[str | None, _UNSHOWN] = None
     latency_p50_ns: Annotated[
         float | None,
         ColumnSpec(
@@ -129,15 +129,15 @@ class Row:
     ] = None
     metric_loss_high: Annotated[float | None, ColumnSpec(title="max drop", unit=Unit.LOSS)] = None
     metric_loss_note: str | None = None
-    metric_loss_unit: Annotated[str | None, UNSHOWN] = None
+    metric_loss_unit: Annotated[str | None, _UNSHOWN] = None
     convention: str | None = None
     metric_samples: int | None = None
     max_abs_error: float | None = None
     num_launches: int = 0
     num_samples: int = 0
-    machine: Annotated[str | None, UNSHOWN] = None
-    measured: Annotated[str | None, UNSHOWN] = None
-    packages: Annotated[str | None, UNSHOWN] = None
+    machine: Annotated[str | None, _UNSHOWN] = None
+    measured: Annotated[str | None, _UNSHOWN] = None
+    packages: Annotated[str | None, _UNSHOWN] = None
 
     @property
     def task_name(self) -> TaskName:

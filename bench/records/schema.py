@@ -25,11 +25,11 @@ from bench.records.metric_loss import Lost
 from bench.records.store import write_atomically
 
 JSON_SCHEMA, PAGE = "results.schema.json", "stored-results.md"
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PARTS = (Facts, Cost, Placed, Generation, Lost, State, Memory, Phase)
 """The objects within lines."""
 _ATTRIBUTE = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
-INTRODUCTION = f"""\
+_INTRODUCTION = f"""\
 # Stored results
 
 `results/<machine>/<key>.jsonl` holds what was measured of one cell: [JSON Lines](https://jsonlines.org) in UTF-8, each
@@ -67,7 +67,7 @@ The terms of this page are in the [glossary](glossary.md).
 
 def as_json_schema() -> dict[str, Any]:
     """The JSON Schema of one line, with a description of each field."""
-    schema: dict[str, Any] = {"$schema": DIALECT, "title": f"A line of stored results, version {SCHEMA}"}
+    schema: dict[str, Any] = {"$schema": _DIALECT, "title": f"A line of stored results, version {SCHEMA}"}
     schema |= msgspec.json.schema(any_kind())
     structs: tuple[type, ...] = (*by_kind().values(), *PARTS)
     for struct in structs:
@@ -84,7 +84,7 @@ def as_json_schema() -> dict[str, Any]:
 def as_page() -> str:
     """The page of the docs: each kind of line, and each object within lines, with a table of its fields."""
     definitions = as_json_schema()["$defs"]
-    parts = [INTRODUCTION]
+    parts = [_INTRODUCTION]
     parts += [_section(f"`{kind}`", struct, definitions) for kind, struct in by_kind().items()]
     parts += [_section(struct.__name__, struct, definitions) for struct in PARTS]
     return "\n".join(parts)

@@ -16,7 +16,7 @@ from bench.records.metric_loss import Lost
 
 PHASES = ("imports", "load", "first_inference", "steady")
 """The phases that the memory of every launch has."""
-MOST_AT_ONCE = 10**9
+_MOST_AT_ONCE = 10**9
 """Largest batch, and largest number of threads."""
 LAST_YEAR = 2999
 
@@ -62,8 +62,8 @@ def _of_header(line: Header) -> Iterator[Fault]:
     except InputError as error:
         yield Fault(field="cell", reason=str(error))
         return
-    if max(cell.batch, cell.threads) > MOST_AT_ONCE:
-        yield Fault(field="cell", reason=f"{line.cell!r}: batch and threads are at most {MOST_AT_ONCE}")
+    if max(cell.batch, cell.threads) > _MOST_AT_ONCE:
+        yield Fault(field="cell", reason=f"{line.cell!r}: batch and threads are at most {_MOST_AT_ONCE}")
     if "gpus" in line.machine and not isinstance(line.machine["gpus"], list):
         yield Fault(field="machine.gpus", reason="it is no list")
     yield from of_facts("machine", line.machine)

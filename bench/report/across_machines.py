@@ -10,7 +10,7 @@ from bench.measure.stats import Estimate
 from bench.records import machines, ranking
 from bench.report import writing
 
-MOST_SHOWN = 5
+_MOST_SHOWN = 5
 """Cells of the table that are not the picked cell, at most."""
 
 
@@ -35,7 +35,7 @@ def render(everywhere: Everywhere) -> str:
     parts.append(writing.plain(("machine", *titles), named, format="table", num_names=2))
     parts.append(f"pick for all machines: {picked.cell}\n  {said(everywhere)}\n")
     if others:
-        next_ones = others[:MOST_SHOWN]
+        next_ones = others[:_MOST_SHOWN]
         names = [ranking.short_name(next(iter(regrets.rows.values()))) for regrets in next_ones]
         table = writing.named_table(
             "next",

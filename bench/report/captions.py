@@ -11,11 +11,11 @@ from bench.report.columns import Column, controls, conventions, is_marked, launc
 from bench.report.names import Names
 from bench.report.writing import one_line
 
-GUIDE = "docs/reading-the-table.md"
+_GUIDE = "docs/reading-the-table.md"
 
 
 def brief(group: Group, names: Names, columns: Iterable[Column]) -> str:
-    """What a reader must know of one group beside its table in a terminal; the rest is in `GUIDE`.
+    """What a reader must know of one group beside its table in a terminal; the rest is in `_GUIDE`.
 
     Args:
         group: the group.
@@ -52,7 +52,7 @@ def brief_legend(rows: Sequence[Row]) -> str:
     if (calls := expected_false(rows)) is not None:
         num, false = calls
         parts.append(f"At most {false} of {num} verdict{'s' if num > 1 else ''} are expected to be false.")
-    return " ".join([*parts, f"More: {GUIDE}"])
+    return " ".join([*parts, f"More: {_GUIDE}"])
 
 
 def expected_false(rows: Sequence[Row]) -> tuple[int, str] | None:

@@ -17,20 +17,20 @@ from bench.records.ranking import Group, Selection, is_baseline, short_name
 from bench.records.rows import COLUMNS, Row
 from bench.report.writing import DASH, one_line
 
-DEFAULT_COLUMNS = (
+_DEFAULT_COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict"),
     *("precision", "model_rss_bytes", "size_bytes", "num_params", "metric", "metric_loss_high", "fidelity"),
 )
 WRAPPED = ("reason", "same_as", "placement", "warning")
 """Keys of long texts, which a terminal wraps."""
-WIDEST_TEXT = 32
+_WIDEST_TEXT = 32
 """Characters of such a text on a line of a terminal, where there is no room for more."""
-BREAKS = re.compile(r" (?![^\[(]*[\])])")
+_BREAKS = re.compile(r" (?![^\[(]*[\])])")
 """A blank at which a title may be broken: not one within brackets."""
-OF_SOURCE = "*"
+_OF_SOURCE = "*"
 """Behind a number of parameters that was not counted in the row's own file."""
-OF_SOURCE_MEANS = "*: parameters of the source, for they cannot be counted in the file."
-INTERVAL = " [95 %]"
+_OF_SOURCE_MEANS = "*: parameters of the source, for they cannot be counted in the file."
+_INTERVAL = " [95 %]"
 """The end of the title of a column whose figures have intervals."""
 TEXT = {"notes", *(column.key for column in COLUMNS.values() if column.type is str)}
 """Keys of columns of texts, which are aligned to the left."""
@@ -69,12 +69,12 @@ class Column:
     @property
     def has_interval(self) -> bool:
         """Whether the figures have intervals."""
-        return self.title.endswith(INTERVAL)
+        return self.title.endswith(_INTERVAL)
 
     def without_interval(self) -> Column:
         """The column without its intervals."""
         values = tuple(value.partition(" [")[0].rstrip() for value in self.values)
-        return dataclasses.replace(self, title=self.title.removesuffix(INTERVAL), values=values)
+        return dataclasses.replace(self, title=self.title.removesuffix(_INTERVAL), values=values)
 
     def aligned(self) -> Column:
         """The column with its figures below one another, whether they have an interval or not."""
@@ -85,7 +85,7 @@ class Column:
     @functools.cached_property
     def heading(self) -> tuple[str, ...]:
         """The title on one line, or on two that are as even as they can be where it is wider than the values."""
-        blanks = [match.start() for match in BREAKS.finditer(self.title)]
+        blanks = [match.start() for match in _BREAKS.finditer(self.title)]
         if not blanks or len(self.title) <= max(map(len, self.values), default=0):
             return (self.title,)
         middle = min(blanks, key=lambda blank: max(blank, len(self.title) - blank - 1))
@@ -93,9 +93,9 @@ class Column:
 
     @functools.cached_property
     def width(self) -> int:
-        """Width in characters in a terminal's table; longer texts of some columns are wrapped at `WIDEST_TEXT`."""
+        """Width in characters in a terminal's table; longer texts of some columns are wrapped at `_WIDEST_TEXT`."""
         values = max(map(len, self.values), default=0)
-        return max(*map(len, self.heading), min(values, WIDEST_TEXT) if self.key in WRAPPED else values)
+        return max(*map(len, self.heading), min(values, _WIDEST_TEXT) if self.key in WRAPPED else values)
 
 
 def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Column]:
@@ -109,7 +109,7 @@ def columns_of(group: Group, selection: Selection, *, notes: bool) -> list[Colum
     # A task has one unit for each column, so that its groups can be compared with one another.
     task = [row for row in selection.rows if row.task == group.task]
     numbers = tuple(str(group.numbers.get(row.cell, "")) for row in group.rows)
-    keys = (*(selection.columns or DEFAULT_COLUMNS), *(["notes"] if notes and selection.columns is None else []))
+    keys = (*(selection.columns or _DEFAULT_COLUMNS), *(["notes"] if notes and selection.columns is None else []))
     return [Column("#", "#", numbers), *(_column(key, group, task) for key in keys)]
 
 
@@ -123,14 +123,14 @@ def _column(key: str, group: Group, task: Sequence[Row]) -> Column:
     for row in group.rows:
         value = _number(getattr(row, key), factor, decimals)
         if key == "num_params" and row.num_params_from == SOURCE:
-            value += OF_SOURCE
+            value += _OF_SOURCE
         if spec.brackets:
             low, high = (_number(getattr(row, end), factor, decimals) for end in spec.brackets)
             if DASH not in (value, low, high) and not (key == "ratio" and low == high):
                 value = f"{value} [{low}, {high}]"
         values.append(value)
     title = spec.title + (f" ({unit})" if unit else "")
-    return Column(key, title + (INTERVAL if any("[" in value for value in values) else ""), tuple(values))
+    return Column(key, title + (_INTERVAL if any("[" in value for value in values) else ""), tuple(values))
 
 
 def _scaled(spec: ColumnSpec, task: Sequence[Row]) -> tuple[float, int, str]:
@@ -230,12 +230,14 @@ def caption(group: Group, columns: Iterable[Column]) -> str:
         group: the group.
         columns: the columns that are shown.
     """
-    return " ".join([_caption(group), *([OF_SOURCE_MEANS] if is_marked(columns) else [])])
+    return " ".join([_caption(group), *([_OF_SOURCE_MEANS] if is_marked(columns) else [])])
 
 
 def is_marked(columns: Iterable[Column]) -> bool:
     """Whether the columns show a number of parameters that was not counted in the row's own file."""
-    return any(value.endswith(OF_SOURCE) for column in columns if column.key == "num_params" for value in column.values)
+    return any(
+        value.endswith(_OF_SOURCE) for column in columns if column.key == "num_params" for value in column.values
+    )
 
 
 def _caption(group: Group) -> str:

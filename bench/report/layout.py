@@ -13,17 +13,17 @@ from bench.report import terminal
 from bench.report.columns import WRAPPED, Column
 from bench.report.writing import DASH, wrap_name
 
-ABOVE = ("#", "cell", "verdict")
+_ABOVE = ("#", "cell", "verdict")
 """Keys of the columns that stand above the figures."""
 SPARE = ("num_params", "precision", "fidelity")
 """Keys of default columns that are left out for the sake of one line a row, in this order."""
-DROPPED_FIRST = (*SPARE, "size_bytes", "model_rss_bytes")
+_DROPPED_FIRST = (*SPARE, "size_bytes", "model_rss_bytes")
 """Keys of columns that are left out first where the figures have no room on a line."""
-LATENCY = "latency_p50_ns"
+_LATENCY = "latency_p50_ns"
 GAP = "  "
-RULE = "─"
+_RULE = "─"
 
-Style = Callable[[str, int], str]
+_Style = Callable[[str, int], str]
 """The style of a figure, by the key of its column and the number of its row."""
 
 
@@ -48,7 +48,7 @@ class Layout:
         """All columns that are shown."""
         return self.above + self.below
 
-    def lines(self, style: Style, is_short: Sequence[bool]) -> Iterator[Text]:
+    def lines(self, style: _Style, is_short: Sequence[bool]) -> Iterator[Text]:
         """The titles, a rule and the rows.
 
         Args:
@@ -60,7 +60,7 @@ class Layout:
         above = self._above(len(indent) + _total(below)) if self.above else []
         titles = [*_titles(above, ""), *_titles(below, indent)]
         yield from map(terminal.line, titles)
-        yield terminal.line(RULE * max(map(len, titles)))
+        yield terminal.line(_RULE * max(map(len, titles)))
         for index, short in enumerate(is_short):
             if above:
                 yield from _row(above, index, "", style)
@@ -90,7 +90,7 @@ def arranged(columns: Sequence[Column], width: int, *, spare: Sequence[str] = ()
             return Layout(above=(), below=shown, dropped=dropped, width=width)
     above, figures = _split(columns)
     room = width - _indent(above)
-    keys = dict.fromkeys((*DROPPED_FIRST, *(column.key for column in reversed(figures))))
+    keys = dict.fromkeys((*_DROPPED_FIRST, *(column.key for column in reversed(figures))))
     for shown, dropped in _fewer(figures, [*keys]):  # noqa: B007 the last is taken where none has room
         if _total(_own(shown)) <= room:
             break
@@ -109,7 +109,7 @@ def whole_width(columns: Sequence[Column], layout: Layout, *, spare: Sequence[st
 def _split(columns: Sequence[Column]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     """The columns of the first and of the second line of a row; all on one line where no cell is shown."""
     has_cell = any(column.key == "cell" for column in columns)
-    above = tuple(column for column in columns if has_cell and column.key in ABOVE)
+    above = tuple(column for column in columns if has_cell and column.key in _ABOVE)
     return above, tuple(column for column in columns if column not in above)
 
 
@@ -123,8 +123,8 @@ def _fewer(columns: Sequence[Column], keys: Sequence[str]) -> Iterator[tuple[tup
     shown = tuple(columns)
     dropped: tuple[str, ...] = ()
     yield shown, dropped
-    if any(column.key == LATENCY and column.has_interval for column in shown):
-        shown = tuple(column.without_interval() if column.key == LATENCY else column for column in shown)
+    if any(column.key == _LATENCY and column.has_interval for column in shown):
+        shown = tuple(column.without_interval() if column.key == _LATENCY else column for column in shown)
         dropped = ("latency interval",)
         yield shown, dropped
     for key in keys:
@@ -164,7 +164,7 @@ def _titles(columns: Sequence[tuple[Column, int]], indent: str) -> list[str]:
     ]
 
 
-def _row(columns: Sequence[tuple[Column, int]], index: int, indent: str, style: Style) -> Iterator[Text]:
+def _row(columns: Sequence[tuple[Column, int]], index: int, indent: str, style: _Style) -> Iterator[Text]:
     """The lines of a row: one, or more where a text is wrapped."""
     texts = [_wrapped(column, column.values[index], width) for column, width in columns]
     for number in range(max(map(len, texts))):

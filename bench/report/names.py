@@ -8,7 +8,7 @@ from bench.api.printable import printable
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-PLACE = "CELL"
+_PLACE = "CELL"
 """Stands for a row's name in the path of the title."""
 
 
@@ -46,6 +46,6 @@ class Names:
 
     @property
     def path(self) -> str:
-        """The path of each cell, with `PLACE` for its name: `crnn/CELL/b1t1`."""
+        """The path of each cell, with `_PLACE` for its name: `crnn/CELL/b1t1`."""
         sizes = f"b{self.group.batch}t{self.group.threads}"
-        return printable("/".join((self.group.task, *self.before, PLACE, *self.behind, sizes)))
+        return printable("/".join((self.group.task, *self.before, _PLACE, *self.behind, sizes)))

@@ -22,13 +22,13 @@ from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.writing import one_line
 
-LONGER_MIN = 5
+_LONGER_MIN = 5
 """Minutes of measuring to propose, at least."""
 HEAD, TAIL = 50, 110
 """Characters of a reason's beginning and end that are shown."""
-OUT_OF_TIME, OUT_OF_MEMORY = "no answer within", "out of memory"
+_OUT_OF_TIME, _OUT_OF_MEMORY = "no answer within", "out of memory"
 """Words in the reasons of `bench.measure.process`."""
-MISSING = ("not a registered", "NOT_IMPLEMENTED", "No Op registered", "NotImplemented")
+_MISSING = ("not a registered", "NOT_IMPLEMENTED", "No Op registered", "NotImplemented")
 """Words in reasons that say that a runtime lacks an operator."""
 
 
@@ -142,7 +142,7 @@ def _same_command(goal: Goal, launches: int) -> str:
 
 def _longer_min(budget_s: float | None) -> int:
     """Minutes of measuring to propose after a run that had so many seconds."""
-    return max(LONGER_MIN, math.ceil(2 * (budget_s or 0.0) / 60))
+    return max(_LONGER_MIN, math.ceil(2 * (budget_s or 0.0) / 60))
 
 
 def is_at_one_thread(rows: Sequence[Row]) -> bool:
@@ -206,11 +206,11 @@ def _shortened(reason: str) -> str:
 
 
 def _fix(reason: str, sizes: Mapping[str, int], task: str) -> str:
-    if OUT_OF_TIME in reason:
+    if _OUT_OF_TIME in reason:
         return "--timeout 30m gives each step more time"
-    if OUT_OF_MEMORY in reason:
+    if _OUT_OF_MEMORY in reason:
         return "--memory 8GiB sets what each process may take"
-    if any(words in reason for words in MISSING):
+    if any(words in reason for words in _MISSING):
         return "a runtime of your own can register that operator: docs/troubleshooting.md, Custom operators"
     if sizes:
         now = ", ".join(f"{dim}={size}" for dim, size in sizes.items())

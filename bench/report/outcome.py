@@ -24,9 +24,9 @@ from bench.report import writing
 
 RESULTS = Path("results")
 """Folder of the results that commands take by default."""
-LEAST_REGRET = 5e-4
+_LEAST_REGRET = 5e-4
 """A smaller regret is told as none."""
-MOST_GAIN = 0.995
+_MOST_GAIN = 0.995
 """A larger share that could be gained is not told: it says nothing."""
 NOT_BY_LAUNCHES = "launches alone would not decide soon, for they differ too much from one process to the next"
 
@@ -36,7 +36,7 @@ def regret(answer: Answer) -> str:
     choice = answer.choice
     if choice.outcome == KEEP:
         return f"as it is: {why_as_it_is(answer)}"
-    if choice.outcome == WINNER and choice.regret < LEAST_REGRET:
+    if choice.outcome == WINNER and choice.regret < _LEAST_REGRET:
         return "no other within the limits is faster"
     if choice.outcome == WINNER:
         return f"at most {100 * choice.regret:.2g} % slower than the fastest"
@@ -56,7 +56,7 @@ def why_as_it_is(answer: Answer) -> str:
     threads = (
         f" at {_threads(choice.group.threads)}" if any(standing.qualified.ranked for standing in answer.beside) else ""
     )
-    gain = f"; at most {100 * choice.gain:.2g} % of the time could be gained" if choice.gain < MOST_GAIN else ""
+    gain = f"; at most {100 * choice.gain:.2g} % of the time could be gained" if choice.gain < _MOST_GAIN else ""
     return f"nothing{that} is shown to be faster{threads}{gain}"
 
 

@@ -15,17 +15,17 @@ from bench.report import tables, writing
 
 WIDTH = 120
 COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_share", "roof_share", "bound")
-PEAK_KEYS = ("macs_per_s", "bytes_per_s", "undisturbed")
-LEGEND = (
+_PEAK_KEYS = ("macs_per_s", "bytes_per_s", "undisturbed")
+_LEGEND = (
     "Of the peak: MACs a second over the most that a product of two matrices of 1024 rows and columns reached in this "
     "precision. Of the roof: the time that the MACs at the peak, or the weights, inputs and outputs moved once at the "
     "rate of a copy, would take at least, over the latency; what stays in the caches is not moved, so it may pass 100. "
     "Bound by: the longer of the two. MACs of files that are no ONNX are those of the task's plain export."
 )
-MARK = "*"
+_MARK = "*"
 """Behind a rate that may be too low."""
-MARK_MEANS = (
-    f"{MARK}: not known to have been measured undisturbed, so the machine may reach more; `bench roofline --force` "
+_MARK_MEANS = (
+    f"{_MARK}: not known to have been measured undisturbed, so the machine may reach more; `bench roofline --force` "
     "measures again."
 )
 
@@ -42,13 +42,13 @@ def render(rows: Sequence[Row], peaks: Mapping[int, Peaks], *, format: str) -> s
     if format == "csv":
         return tables.render(timed, format="csv", columns=COLUMNS)
     if format == "json":
-        by_threads = {number: {key: getattr(peak, key) for key in PEAK_KEYS} for number, peak in peaks.items()}
+        by_threads = {number: {key: getattr(peak, key) for key in _PEAK_KEYS} for number, peak in peaks.items()}
         measured = machines.headline(timed)
         return writing.as_json(
             {"measured": measured, "peaks": by_threads, "cells": tables.raw(select(timed, columns=COLUMNS))}
         )
     selection = select(timed, columns=COLUMNS, sort="-gmacs_per_s")
-    legend = textwrap.fill(LEGEND, WIDTH) if format == "table" else LEGEND
+    legend = textwrap.fill(_LEGEND, WIDTH) if format == "table" else _LEGEND
     is_said_below = format == "table" and bool(selection.groups)
     head = "" if is_said_below else writing.paragraph([machines.headline(timed)], format, WIDTH)
     head += "\n" if head and format == "table" else ""
@@ -79,7 +79,7 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
     titles = ["threads", *(f"{name} (GMAC/s)" for name in precisions), "memory copy (GB/s)"]
     lines = []
     for threads, peak in peaks.items():
-        marks = {name: "" if name in peak.undisturbed else MARK for name in (*peak.macs_per_s, COPY)}
+        marks = {name: "" if name in peak.undisturbed else _MARK for name in (*peak.macs_per_s, COPY)}
         rates = {
             name: f"{rate / 1e9:.1f}{marks[name]} ({peak.libraries[name]})" for name, rate in peak.macs_per_s.items()
         }
@@ -88,7 +88,7 @@ def _peaks(peaks: Mapping[int, Peaks], format: str) -> str:
     texts = [[*map(printable, line)] for line in (titles, *lines)]
     table = writing.plain(texts[0], texts[1:], format="md" if format == "md" else "table")
     is_marked = any({*peak.macs_per_s, COPY} - {*peak.undisturbed} for peak in peaks.values())
-    means = f"\\{MARK_MEANS}" if format == "md" else _filled(MARK_MEANS)
+    means = f"\\{_MARK_MEANS}" if format == "md" else _filled(_MARK_MEANS)
     return f"{table}\n{means}\n" if is_marked else table
 
 

@@ -15,14 +15,14 @@ from bench.records.rows import Row
 from bench.report import terminal, writing
 from bench.report.columns import unit_of
 
-NEAR = " *"
+_NEAR = " *"
 NARROWEST_NAME = 28
-KEEPS = f"deployments that lose at most {AllowedLoss()} of the metric"
-TOLD = f"the fastest, or not shown to be slower by more than {100 * pick.WITHIN:g} %"
-LEGEND = (
-    f"*: of the {KEEPS}, {TOLD}. Memory: growth of the peak resident set over the process with its packages imported."
+_KEEPS = f"deployments that lose at most {AllowedLoss()} of the metric"
+_TOLD = f"the fastest, or not shown to be slower by more than {100 * pick.WITHIN:g} %"
+_LEGEND = (
+    f"*: of the {_KEEPS}, {_TOLD}. Memory: growth of the peak resident set over the process with its packages imported."
 )
-QUANTITIES = (("latency_p50_ns", "latency p50"), ("model_rss_bytes", "memory"))
+_QUANTITIES = (("latency_p50_ns", "latency p50"), ("model_rss_bytes", "memory"))
 
 
 def render(families: Sequence[Family], *, format: str) -> str:
@@ -37,16 +37,16 @@ def _render(family: Family, format: str) -> str:
     names = sorted({name for by_name in rows.values() for name in by_name}, key=lambda name: _place(family, rows, name))
     title, said = f"{family.task} by {family.dim} ({family.others})", " ".join(words(family))
     tables: list[str] = []
-    for key, quantity in QUANTITIES:
+    for key, quantity in _QUANTITIES:
         factor, unit = unit_of(key, [row for by_name in rows.values() for row in by_name.values()])
         titles = (f"{quantity} ({unit}) by {family.dim}", *map(str, family.groups))
         lines = [(name, *(_figure(family, rows, size, name, key, factor) for size in rows)) for name in names]
         tables += _tables(titles, lines, format)
     if format == "md":
-        below = writing.escape_markdown(f"{said} {LEGEND}")
+        below = writing.escape_markdown(f"{said} {_LEGEND}")
         return f"### {writing.escape_markdown(title)}\n\n" + "\n".join([*tables, below]) + "\n"
     return "\n".join(
-        ["\n" + printable(title), *tables, *(writing.on_console(terminal.line(text)) for text in (said, LEGEND))]
+        ["\n" + printable(title), *tables, *(writing.on_console(terminal.line(text)) for text in (said, _LEGEND))]
     )
 
 
@@ -56,7 +56,7 @@ def _figure(
     value = getattr(rows[size][name], key) if name in rows[size] else None
     if value is None:
         return writing.DASH
-    return f"{value / factor:.4g}" + NEAR * (key == "latency_p50_ns" and name in family.near[size])
+    return f"{value / factor:.4g}" + _NEAR * (key == "latency_p50_ns" and name in family.near[size])
 
 
 def _tables(titles: Sequence[str], lines: Sequence[Sequence[str]], format: str) -> Iterator[str]:
@@ -89,15 +89,15 @@ def _place(family: Family, rows: dict[int, dict[str, Row]], name: str) -> tuple[
 def words(family: Family) -> Iterator[str]:
     """Sentences on the fastest deployment, on the sizes where it is another, and on sizes where none was timed."""
     if not family.stretches:
-        yield f"No {KEEPS} were timed."
+        yield f"No {_KEEPS} were timed."
         return
     missing = [str(size) for size, near in family.near.items() if not near]
     if len(family.stretches) == 1:
         only = family.stretches[0]
         where = _where(family, only) if missing else f"every {family.dim}"
-        yield f"Of the {KEEPS}, {only.deployment} is at {where} {TOLD}."
+        yield f"Of the {_KEEPS}, {only.deployment} is at {where} {_TOLD}."
     else:
-        yield f"Of the {KEEPS}, {TOLD}:"
+        yield f"Of the {_KEEPS}, {_TOLD}:"
         for index, stretch in enumerate(family.stretches):
             over = ""
             if stretch.after is not None:

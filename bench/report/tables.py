@@ -34,8 +34,8 @@ MOST_ROWS = 1000
 """Rows of a terminal's tables, at most: rich takes a millisecond for each, and nobody reads more."""
 LEAST_ROWS = 50
 """Rows of each group that are shown in any case."""
-STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
-LATEX_NAMES = {
+_STYLES = {"faster": "green", "slower": "dark_orange", "baseline": "bold", "broken": "red", "failed": "red"}
+_LATEX_NAMES = {
     "\\": "backslash",
     "~": "asciitilde",
     "^": "asciicircum",
@@ -44,9 +44,9 @@ LATEX_NAMES = {
     "|": "bar",
     "µ": "mu",
 }
-LATEX = str.maketrans(
+_LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
-    | {character: f"\\text{name}{{}}" for character, name in LATEX_NAMES.items()}
+    | {character: f"\\text{name}{{}}" for character, name in _LATEX_NAMES.items()}
     | {"[": "{[}", "]": "{]}", writing.DASH: "--"}  # a bare `[` would be read as the option of the `\\` before it
 )
 
@@ -140,7 +140,7 @@ def _latex(group: Group, columns: Sequence[Column], lines: Sequence[Sequence[str
 
 def _escape_latex(text: str) -> str:
     """A text that LaTeX prints as it is, on one line; its control characters are escapes."""
-    return printable(text).translate(LATEX)
+    return printable(text).translate(_LATEX)
 
 
 class TerminalTable:
@@ -228,7 +228,7 @@ class TerminalTable:
                     numbers = ", ".join(str(group.numbers[row.cell]) for row in rows)
                     yield terminal.line(f"{verdict} on row{'s' if len(rows) > 1 else ''} {numbers}: {reason}")
                     continue
-                yield terminal.line(f"{verdict}: {reason}", style=STYLES.get(verdict, ""))
+                yield terminal.line(f"{verdict}: {reason}", style=_STYLES.get(verdict, ""))
                 for row in rows[: self._most]:
                     yield terminal.line(f"  {names(row)}")
                 num_hidden += max(0, len(rows) - self._most)
@@ -249,4 +249,4 @@ def _kind_of_note(row: Row, group: Group) -> str:
 
 
 def _style(key: str, verdict: str) -> str:
-    return STYLES.get(verdict, "") if key in ("verdict", "ratio") or verdict in ("baseline", "broken") else ""
+    return _STYLES.get(verdict, "") if key in ("verdict", "ratio") or verdict in ("baseline", "broken") else ""

@@ -16,14 +16,14 @@ from bench.report.columns import scale
 
 COUNT = ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
-NAMES = ("node", "tensor", "weight", "buffer")
+_NAMES = ("node", "tensor", "weight", "buffer")
 """Titles of the columns of names: where a terminal is too narrow, names are cut first."""
-LEFT = (*NAMES, "operator", "output", "type", "shape", "pass")
+_LEFT = (*_NAMES, "operator", "output", "type", "shape", "pass")
 LONGEST_NAME, NARROWEST_NAME = 40, 12
-DROPPED_FIRST: tuple[str, ...] = ("MACs/byte", "KV kept", "attention", "std", "outliers", "other ops", "mean", "min")
-DROPPED_FIRST += ("max", "weights", "parameters", "activations", "share")
+_DROPPED_FIRST: tuple[str, ...] = ("MACs/byte", "KV kept", "attention", "std", "outliers", "other ops", "mean", "min")
+_DROPPED_FIRST += ("max", "weights", "parameters", "activations", "share")
 BETWEEN = 3  # characters between two columns
-PLAIN_WIDTH = 150
+_PLAIN_WIDTH = 150
 """Characters in a line of a table that is written to a file."""
 
 
@@ -56,8 +56,8 @@ class View:
         return writing.as_csv(self.rows[0] if self.rows else (), (map(_cell, row.values()) for row in self.rows))
 
     def as_text(self) -> str:
-        """The table without colours, in lines of `PLAIN_WIDTH` characters."""
-        return writing.on_console(self.as_table(), PLAIN_WIDTH)
+        """The table without colours, in lines of `_PLAIN_WIDTH` characters."""
+        return writing.on_console(self.as_table(), _PLAIN_WIDTH)
 
     def as_table(self) -> Group:
         """The table as something that rich prints, in as many columns as the console is wide."""
@@ -80,13 +80,13 @@ class Fitted:
             return
         rows = [{title: printable(text) for title, text in row.items()} for row in self.rows]
         widths = {title: max(len(row[title]) for row in (*rows, {title: title})) for title in rows[0]}
-        widths |= {title: NARROWEST_NAME for title in NAMES if title in widths}
-        for title in DROPPED_FIRST:
+        widths |= {title: NARROWEST_NAME for title in _NAMES if title in widths}
+        for title in _DROPPED_FIRST:
             if sum(widths.values()) + BETWEEN * len(widths) > options.max_width:
                 widths.pop(title, None)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for title, width in widths.items():
-            side = "left" if title in LEFT else "right"
+            side = "left" if title in _LEFT else "right"
             table.add_column(title, justify=side, no_wrap=True, overflow="ellipsis", min_width=width)  # type: ignore[arg-type]
         for row in rows:
             table.add_row(*(terminal.line(row[title]) for title in widths))

@@ -14,12 +14,12 @@ from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.figures.canvas import digits
 
-SHARES = ("accuracy", "cer", "wer")
+_SHARES = ("accuracy", "cer", "wer")
 """Metrics that are shares by their definition, and are told in per cent."""
-ACRONYM = 4
+_ACRONYM = 4
 """Letters of a metric's name up to which it is taken for an acronym."""
 
-NO_LABELS = "no labels, so outputs alone are judged"
+_NO_LABELS = "no labels, so outputs alone are judged"
 """`EXEMPT` in a sentence that does not say what fidelity is."""
 
 
@@ -48,9 +48,9 @@ def metric_in_words(row: Row) -> tuple[str, str]:
     if name == FidelityTask.metric_name:
         lost = f"differ by {loss_units.text(row.metric_loss or 0.0, row.metric_loss_unit)} of the signal"
         text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
-        note = NO_LABELS if row.metric_loss_note == EXEMPT else row.metric_loss_note
+        note = _NO_LABELS if row.metric_loss_note == EXEMPT else row.metric_loss_note
         return text, f" ({note})" if note else ""
-    if name in SHARES:
+    if name in _SHARES:
         value, unit = 100 * value, " %"
     elif name.endswith("_db"):
         unit = " dB"
@@ -62,7 +62,7 @@ def metric_in_words(row: Row) -> tuple[str, str]:
 def metric_title(name: str) -> str:
     """The name of a metric without its unit: `CER`, `PSNR`, `Accuracy`."""
     name = name.removesuffix("_db")
-    return name.upper() if len(name) <= ACRONYM else name[0].upper() + name[1:].replace("_", " ")
+    return name.upper() if len(name) <= _ACRONYM else name[0].upper() + name[1:].replace("_", " ")
 
 
 def default_in_words(deployments: Iterable[Best], source: str) -> str:

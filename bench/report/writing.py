@@ -28,17 +28,17 @@ from bench.report import terminal
 if TYPE_CHECKING:
     from bench.measure.stats import Estimate
 
-AFTER_A_NUMBER = re.compile(r"(?<=\d) (?=(?:%|°C|[nµm]?s|[kMG]?B|GiB|dB|MHz|GB/s|GMAC/s)(?![A-Za-z]))")
+_AFTER_A_NUMBER = re.compile(r"(?<=\d) (?=(?:%|°C|[nµm]?s|[kMG]?B|GiB|dB|MHz|GB/s|GMAC/s)(?![A-Za-z]))")
 """The blank between a number and its unit."""
-FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """What a text begins with that a spreadsheet takes for a formula; the last four are fullwidth forms of `=+-@`.
 
 Source: OWASP, CSV Injection, https://owasp.org/www-community/attacks/CSV_Injection.
 """
-NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
-STAYS = (int, float, bool)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+_STAYS = (int, float, bool)
 """Types of values that are no texts in a spreadsheet."""
-LINE_ENDS = re.compile(r"[ \t\r\n]+")
+_LINE_ENDS = re.compile(r"[ \t\r\n]+")
 DASH = "\N{EN DASH}"
 """The text in place of a figure that is not known."""
 NARROWEST_NAME = 16
@@ -71,12 +71,12 @@ def megabytes(size_bytes: int | None) -> str:
 
 def one_line(text: str) -> str:
     """A text as one line, in which control characters are escapes; reasons quote other people's messages."""
-    return printable(LINE_ENDS.sub(" ", text).strip(" "))
+    return printable(_LINE_ENDS.sub(" ", text).strip(" "))
 
 
 def unbroken(text: str) -> str:
     """A text in which no line ends between a number and its unit or percent sign (no-break spaces, U+00A0)."""
-    return AFTER_A_NUMBER.sub("\N{NO-BREAK SPACE}", text)
+    return _AFTER_A_NUMBER.sub("\N{NO-BREAK SPACE}", text)
 
 
 def wrap_name(name: str, width: int) -> str:
@@ -125,14 +125,14 @@ def as_csv(titles: Iterable[object], lines: Iterable[Iterable[object]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     for line in itertools.chain([titles], lines):
-        writer.writerow([field if field is None or type(field) in STAYS else _csv_text(str(field)) for field in line])
+        writer.writerow([field if field is None or type(field) in _STAYS else _csv_text(str(field)) for field in line])
     return file.getvalue()
 
 
 @functools.lru_cache(maxsize=4096)  # many rows have the same texts
 def _csv_text(said: str) -> str:
     """A text as a cell; an apostrophe before it says that it is no formula, and numbers stay as they are."""
-    is_formula = said.lstrip(" ").startswith(FORMULA) and NUMBER.fullmatch(said) is None
+    is_formula = said.lstrip(" ").startswith(_FORMULA) and _NUMBER.fullmatch(said) is None
     return printable(f"'{said}" if is_formula else said, keep="\n")
 
 

@@ -29,9 +29,9 @@ from bench.tasks.metric_options import Wanted
 
 SCHEMA = 5  # raise it when the same file would become another task
 LONGEST_NAME = 60
-TRYING = 0.5
+_TRYING = 0.5
 """Share of the time for opening a model in which it may be run: a model that runs for ever is a row, not an error."""
-TASKS = "tasks"
+_TASKS = "tasks"
 """The folder of tasks in the cache."""
 ORIGIN = "origin.txt"
 """A file beside the folders of a task in the cache whose model was fetched: from where. No figure depends on it."""
@@ -134,7 +134,7 @@ def adopt(
 def origin_of(task: Task) -> str | None:
     """The model of the hub that a task was made of, as `hf:org/name@commit:path`; None for any other task."""
     place = task.folder.parent.parent
-    if place.parent != cache.folder() / TASKS:  # a task of a person's own says nothing of where it is from
+    if place.parent != cache.folder() / _TASKS:  # a task of a person's own says nothing of where it is from
         return None
     try:
         return str(Reference.of(files.read_text(place / ORIGIN).strip()))
@@ -148,7 +148,7 @@ def recall(name: str, wanted: Callable[[Task], bool] = lambda _: True) -> Task |
     if _name(family) != family:
         return None
     before = os.environ.get("BENCH_PATH", "")
-    paths = (cache.folder() / TASKS).glob(f"*/models/{family}/task.py")
+    paths = (cache.folder() / _TASKS).glob(f"*/models/{family}/task.py")
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         _put_first(path.parents[2])
         with contextlib.suppress(PluginError):  # an older version of this package wrote the file
@@ -166,7 +166,7 @@ def _adopt_folder(path: Path, beside: str | None, results: Path | None) -> Adopt
     if known is not None and known.parent.resolve() == path and path.name != beside:
         return Adopted(name=path.name)
     adopted = _named(path, "", beside, results)
-    place = cache.folder() / TASKS / cache.digest([str(path), adopted.name])
+    place = cache.folder() / _TASKS / cache.digest([str(path), adopted.name])
     (place / "models").mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):  # the same link, since the place is named by the path and the name
         (place / "models" / adopted.name).symlink_to(path)
@@ -209,7 +209,7 @@ def _adopt_model(
     if options.dataset is not None:
         dataset.check(options.dataset)
     fetched = places.reference_of(path)
-    tasks = cache.folder() / TASKS
+    tasks = cache.folder() / _TASKS
     tasks.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=tasks, prefix=cache.MAKING) as making:
         folder = Path(making, "model")
@@ -226,7 +226,7 @@ def _adopt_model(
             return {}
 
         key = cache.digest([SCHEMA, named.name, content, str(fetched or "")])
-        weights, _ = cache.obtain(f"{TASKS}/{key}", f"models/{named.name}/{facts['weights']}", make)
+        weights, _ = cache.obtain(f"{_TASKS}/{key}", f"models/{named.name}/{facts['weights']}", make)
     _put_first(weights.parents[2])
     sizes = {**facts["given"], **facts["guessed"], **facts["following"]}
     chosen = Chosen(stated=stated(sizes), given=facts["given"], sizes=sizes)
@@ -258,7 +258,7 @@ def _examine(module: str, path: Path, folder: Path, options: Options, limits: Li
         trust=options.trust,
         metric=options.metric,
         output=options.output,
-        try_s=TRYING * limits.prepare_s,
+        try_s=_TRYING * limits.prepare_s,
     )
     crashes: list[ChildError] = []
     while True:
@@ -287,7 +287,7 @@ def _explained(error: ChildError, path: Path, data: Path | None) -> InputError:
 def _name(text: str, beside: str | None = None) -> str:
     """A task's name from a file's: fit to be a part of a cell's path, and not the name of another task or `beside`."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("._-")[:LONGEST_NAME] or "model"
-    adopted = cache.folder() / TASKS
+    adopted = cache.folder() / _TASKS
     taken = [known for known, path in loading.find("models").items() if not path.is_relative_to(adopted)]
     name = f"{name}_own" if name in taken else name
     return f"{name}_new" if name == beside else name

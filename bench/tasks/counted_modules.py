@@ -15,14 +15,14 @@ from torch.nn.modules import module as hooks
 from bench.api.errors import InputError
 from bench.tasks.pretrained_folder import Weights
 
-MOST_TIMES = 2
+_MOST_TIMES = 2
 """Weights of a model for each of its files: two tables of tokens may be stored once."""
-FREE_ELEMENTS = 2**24
+_FREE_ELEMENTS = 2**24
 """Weights that the files may lack besides, and that are drawn at random."""
-FREE_MODULES, MODULES_OF_TENSOR = 2_000, 20
-MODULES_ALONE = 200_000
+_FREE_MODULES, _MODULES_OF_TENSOR = 2_000, 20
+_MODULES_ALONE = 200_000
 """Modules of a model of which there are no files: it gets no memory."""
-FREE_BUFFERS = 2**26
+_FREE_BUFFERS = 2**26
 """Numbers in buffers, such as masks of positions, that no file holds."""
 
 
@@ -39,12 +39,12 @@ def counted(weights: Weights) -> Iterator[None]:
         InputError: the model has too many modules or weights; the message has the figures.
     """
     most = {
-        "modules": FREE_MODULES + MODULES_OF_TENSOR * weights.num_tensors,
-        "weights": FREE_ELEMENTS + MOST_TIMES * weights.num_elements,
-        "numbers in buffers": FREE_BUFFERS + MOST_TIMES * weights.num_elements,
+        "modules": _FREE_MODULES + _MODULES_OF_TENSOR * weights.num_tensors,
+        "weights": _FREE_ELEMENTS + _MOST_TIMES * weights.num_elements,
+        "numbers in buffers": _FREE_BUFFERS + _MOST_TIMES * weights.num_elements,
     }
     if not weights.files:
-        most = {"modules": MODULES_ALONE}
+        most = {"modules": _MODULES_ALONE}
     counts = dict.fromkeys(most, 0)
 
     def add(what: str, number: int) -> None:

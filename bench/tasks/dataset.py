@@ -15,7 +15,7 @@ from bench.api.files import refuse_special
 from bench.onnxfile.deferred import np
 from bench.tasks.code import load
 
-DATASETS = (
+_DATASETS = (
     "--dataset takes an .npz file of arrays by input name, a folder with an .npz (or .npy) file for each sample, or a "
     "Python file with samples(split), metrics(outputs, targets) and metric_name"
 )
@@ -33,10 +33,10 @@ def check(path: Path) -> None:
         InputError: the path does not exist, or is a file of another kind; the message says which kinds can be read.
     """
     if not path.exists():
-        raise InputError(f"no such file or folder: {path}; {DATASETS}")
+        raise InputError(f"no such file or folder: {path}; {_DATASETS}")
     refuse_special(path)
     if path.is_file() and path.suffix not in (".npz", PYTHON):
-        raise InputError(f"{path} is of no kind that can be read; {DATASETS}")
+        raise InputError(f"{path} is of no kind that can be read; {_DATASETS}")
 
 
 def read(path: Path) -> tuple[Arrays, Any]:
@@ -51,7 +51,7 @@ def read(path: Path) -> tuple[Arrays, Any]:
         return from_python(path, "test")
     arrays = _stacked(path) if path.is_dir() else load_arrays(path)
     if not arrays:
-        raise InputError(f"{path} holds no arrays; {DATASETS}")
+        raise InputError(f"{path} holds no arrays; {_DATASETS}")
     return {name: array for name, array in arrays.items() if name != TARGETS}, arrays.get(TARGETS)
 
 
@@ -59,7 +59,7 @@ def _stacked(folder: Path) -> Arrays:
     """The arrays of all samples of a folder, stacked in the order of the files' names."""
     files = sorted(path for path in folder.iterdir() if path.suffix in (".npz", ".npy"))
     if not files:
-        raise InputError(f"no .npz or .npy files in {folder}; {DATASETS}")
+        raise InputError(f"no .npz or .npy files in {folder}; {_DATASETS}")
     array_files.check_unpacked(path for path in files if path.suffix == ".npz")
     samples = [load_arrays(path) if path.suffix == ".npz" else {"": array_files.load_npy(path)} for path in files]
     first = {name: (array.shape, array.dtype.kind) for name, array in samples[0].items()}
@@ -81,7 +81,7 @@ def module(path: Path) -> ModuleType:
     loaded = load(path)
     missing = [name for name in NEEDED if not hasattr(loaded, name)]
     if missing:
-        raise InputError(f"{path} does not define {', '.join(missing)}; {DATASETS}")
+        raise InputError(f"{path} does not define {', '.join(missing)}; {_DATASETS}")
     return loaded
 
 

@@ -24,9 +24,9 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.targets import judge_of
 from bench.tasks.user_task import DATASET, EXAMPLE, TARGETS, OwnTask
 
-NUM_OBSERVED, OBSERVED_S, OBSERVED_BYTES = 64, 5.0, 256 << 20
+_NUM_OBSERVED, _OBSERVED_S, _OBSERVED_BYTES = 64, 5.0, 256 << 20
 """Most samples, seconds and bytes for running a model to learn how its outputs are compared with targets."""
-TEMPLATE = '''"""A model as it is.
+_TEMPLATE = '''"""A model as it is.
 
 `sizes` stand for the dimensions that the model leaves open. To measure with other samples or another metric than
 `bench run --model` and `--dataset` allow, copy this folder, change it and give it to `bench run --model`.
@@ -201,12 +201,12 @@ def _observed(facts: Found, arrays: Arrays, names: Collection[str]) -> Arrays | 
     samples: list[dict[str, np.ndarray]] = []
     begun_s, num_bytes = time.monotonic(), 0
     try:
-        for row in range(min(NUM_OBSERVED, len(next(iter(arrays.values()))))):
+        for row in range(min(_NUM_OBSERVED, len(next(iter(arrays.values()))))):
             feeds = {name: array[row : row + 1] if facts.batched else array[row] for name, array in arrays.items()}
             outputs = {name: np.asarray(value) for name, value in facts.run(feeds).items() if name in names}
             samples.append({name: value[0] if facts.batched else value for name, value in outputs.items()})
             num_bytes += sum(value.nbytes for value in outputs.values())
-            if time.monotonic() - begun_s > OBSERVED_S or num_bytes > OBSERVED_BYTES:
+            if time.monotonic() - begun_s > _OBSERVED_S or num_bytes > _OBSERVED_BYTES:
                 break
         return {name: ragged.stacked(sample[name] for sample in samples) for name in samples[0]}
     except Exception:
@@ -225,7 +225,7 @@ def _write(folder: Path, facts: Found, judge: type[OwnTask] | None, attributes: 
         **attributes,
     }
     classes = [judge, facts.task] if judge else [facts.task]
-    text = TEMPLATE.format(
+    text = _TEMPLATE.format(
         imports="\n".join(sorted(f"from {kind.__module__} import {kind.__name__}" for kind in classes)),
         bases=", ".join(kind.__name__ for kind in classes),
         attributes="\n".join(f"    {name} = {_literal(value)}" for name, value in fields.items()),

@@ -13,32 +13,32 @@ from bench.tasks import trees
 
 HEADER = b"tree\n"
 END = b"end of trees"
-PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
+_PARAMETERS = (b"\nparameters:", b"\nend of parameters\n")
 """The lines around the parameters of the training, which follow the trees."""
-BARE = ("", "tree", "average_output")
+_BARE = ("", "tree", "average_output")
 """Lines that are no fields with a value."""
-PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
-NUMBER = re.compile(r"-?[0-9]{1,10}")
-DECIMAL = re.compile(r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|nan|inf)")
+_PARAMETER = re.compile(rb"\[[^:\]]*:.*\]")
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+_DECIMAL = re.compile(r"[+-]?([0-9.]+([eE][+-]?[0-9]+)?|nan|inf)")
 """How LightGBM writes numbers. Of a whole number, it reads no further than to the first character that is no digit."""
-FEATURE = re.compile(rf"none|\[{DECIMAL.pattern}:{DECIMAL.pattern}\]|{NUMBER.pattern}(:{NUMBER.pattern})*")
+_FEATURE = re.compile(rf"none|\[{_DECIMAL.pattern}:{_DECIMAL.pattern}\]|{_NUMBER.pattern}(:{_NUMBER.pattern})*")
 """What the header tells of the values of a column: nothing, its least and largest, or its categories."""
-LINE_ENDS = (b"\r", b"\0")
+_LINE_ENDS = (b"\r", b"\0")
 """Characters that end a line for LightGBM, which writes neither."""
-PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
+_PER_NODE = ("split_feature", "threshold", "left_child", "right_child")
 """Fields of a tree that have a number for each of its inner nodes; of the others, those that are there do."""
-PER_NODE_OPTIONAL = ("split_gain", "decision_type", "internal_value", "internal_weight", "internal_count")
-PER_LEAF_OPTIONAL = ("leaf_weight", "leaf_count")
-WHOLE = (
+_PER_NODE_OPTIONAL = ("split_gain", "decision_type", "internal_value", "internal_weight", "internal_count")
+_PER_LEAF_OPTIONAL = ("leaf_weight", "leaf_count")
+_WHOLE = (
     *("split_feature", "left_child", "right_child", "decision_type", "internal_count", "leaf_count"),
     *("cat_boundaries", "cat_threshold", "num_features", "leaf_features"),
 )
 """Fields of a tree that LightGBM reads as whole numbers."""
-CATEGORICAL = 1
+_CATEGORICAL = 1
 """The bit of a decision that compares categories."""
-MISSING = 0b1100
+_MISSING = 0b1100
 """The bits that say which values are missing; the largest of the four kinds is none."""
-Fields = Mapping[str, str]
+_Fields = Mapping[str, str]
 
 
 def check(path: Path) -> None:
@@ -50,7 +50,7 @@ def check(path: Path) -> None:
     content = files.read_bytes(path)
     if not content.startswith(HEADER):
         raise InputError("it does not begin with the line 'tree'")
-    for sign in LINE_ENDS:
+    for sign in _LINE_ENDS:
         if sign in content:
             raise InputError(f"it holds the character {sign.decode()!r}, at which LightGBM ends a line; it writes none")
     begin = content.find(b"\nTree=")
@@ -67,7 +67,7 @@ def check(path: Path) -> None:
         if (num_items := len(_words(_text(head, key, "its header")))) != columns:
             raise InputError(f"its {key} has {num_items:,} items, and max_feature_idx says {columns:,}")
     for item in _words(head["feature_infos"]):
-        if not FEATURE.fullmatch(item):
+        if not _FEATURE.fullmatch(item):
             raise InputError(
                 f"its feature_infos have the item {item[:40]!r}; none, [low:high] or categories are allowed"
             )
@@ -86,20 +86,20 @@ def _check_parameters(content: bytes, end: int) -> None:
     Raises:
         InputError: they are elsewhere than behind the trees, do not end, or are of another form.
     """
-    begin = content.find(PARAMETERS[0])
+    begin = content.find(_PARAMETERS[0])
     if begin < 0:
         return
-    lines, mark, _ = content[begin + len(PARAMETERS[0]) :].partition(PARAMETERS[1])
+    lines, mark, _ = content[begin + len(_PARAMETERS[0]) :].partition(_PARAMETERS[1])
     if begin < end or not mark:
-        raise InputError(f"it ends early: it has no line {PARAMETERS[1].decode().strip()!r} behind its trees")
+        raise InputError(f"it ends early: it has no line {_PARAMETERS[1].decode().strip()!r} behind its trees")
     for line in lines.split(b"\n"):
-        if line and not PARAMETER.fullmatch(line):
+        if line and not _PARAMETER.fullmatch(line):
             raise InputError(
                 f"its parameters have the line {line[:40].decode(errors='replace')!r}; [key: value] is allowed"
             )
 
 
-def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
+def _blocks(content: bytes, head: _Fields, begin: int, end: int) -> list[bytes]:
     """The texts of the trees: of the sizes that the header says, where it says any.
 
     Raises:
@@ -108,7 +108,7 @@ def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
     if "tree_sizes" not in head:
         return [] if begin == end else re.split(rb"(?m)(?=^Tree=)", content[begin:end])[1:]
     sizes_field = "tree_sizes of its header"
-    sizes = _whole(_parsed(_words(head["tree_sizes"]), NUMBER, sizes_field), sizes_field)
+    sizes = _whole(_parsed(_words(head["tree_sizes"]), _NUMBER, sizes_field), sizes_field)
     if (sizes <= 0).any() or int(sizes.sum()) != end - begin:
         raise InputError(
             f"its tree_sizes say that its trees have {int(sizes.sum()):,} bytes, and they have {end - begin:,}"
@@ -122,7 +122,7 @@ def _blocks(content: bytes, head: Fields, begin: int, end: int) -> list[bytes]:
     return blocks
 
 
-def _check_groups(head: Fields, num_trees: int) -> None:
+def _check_groups(head: _Fields, num_trees: int) -> None:
     classes = _count(head, "num_class", "its header", least=1)
     groups = _count(head, "num_tree_per_iteration", "its header", least=1)
     most = num_trees or trees.FREE_GROUPS
@@ -138,7 +138,7 @@ def _check_groups(head: Fields, num_trees: int) -> None:
             raise InputError(f"its objective is of {class_count[:40]} classes, and its num_class is {classes:,}")
 
 
-def _check_tree(tree: Fields, what: str, columns: int) -> None:
+def _check_tree(tree: _Fields, what: str, columns: int) -> None:
     leaves = _count(tree, "num_leaves", what, least=1)
     linear = _count(tree, "is_linear", what, least=0) if "is_linear" in tree else 0
     _numbers(tree, "leaf_value", leaves, what)
@@ -148,9 +148,9 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
         _check_linear(tree, leaves, what, columns)
     if leaves == 1:
         return
-    numbers = {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE}
-    numbers |= {key: _numbers(tree, key, leaves - 1, what) for key in PER_NODE_OPTIONAL if key in tree}
-    for key in PER_LEAF_OPTIONAL:
+    numbers = {key: _numbers(tree, key, leaves - 1, what) for key in _PER_NODE}
+    numbers |= {key: _numbers(tree, key, leaves - 1, what) for key in _PER_NODE_OPTIONAL if key in tree}
+    for key in _PER_LEAF_OPTIONAL:
         if key in tree:
             _numbers(tree, key, leaves, what)
     left, right = (_whole(numbers[key], f"{key} of {what}") for key in ("left_child", "right_child"))
@@ -167,11 +167,11 @@ def _check_tree(tree: Fields, what: str, columns: int) -> None:
     _check_categories(tree, numbers, what)
 
 
-def _check_categories(tree: Fields, numbers: Mapping[str, np.ndarray], what: str) -> None:
+def _check_categories(tree: _Fields, numbers: Mapping[str, np.ndarray], what: str) -> None:
     count = _count(tree, "num_cat", what, least=0)
     decisions = _whole(numbers.get("decision_type", np.zeros(0)), f"decision_type of {what}")
-    trees.check_places(decisions, MISSING, f"decision_type of {what} is")
-    compared = numbers["threshold"][(decisions & CATEGORICAL) > 0] if decisions.size else numbers["threshold"][:0]
+    trees.check_places(decisions, _MISSING, f"decision_type of {what} is")
+    compared = numbers["threshold"][(decisions & _CATEGORICAL) > 0] if decisions.size else numbers["threshold"][:0]
     trees.check_places(_whole(compared, f"threshold of {what}"), count, f"threshold of {what} names categories")
     if not count:
         return
@@ -181,7 +181,7 @@ def _check_categories(tree: Fields, numbers: Mapping[str, np.ndarray], what: str
     _numbers(tree, "cat_threshold", int(ends[-1]), what)
 
 
-def _check_linear(tree: Fields, leaves: int, what: str, columns: int) -> None:
+def _check_linear(tree: _Fields, leaves: int, what: str, columns: int) -> None:
     _numbers(tree, "leaf_const", leaves, what)
     counts = _whole(_numbers(tree, "num_features", leaves, what), f"num_features of {what}")
     trees.check_places(counts, columns + 1, f"num_features of {what} is")
@@ -190,7 +190,7 @@ def _check_linear(tree: Fields, leaves: int, what: str, columns: int) -> None:
     _numbers(tree, "leaf_coeff", int(counts.sum()), what)
 
 
-def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str, str]:
+def _fields(block: bytes, what: str, *, bare: Sequence[str] = _BARE) -> dict[str, str]:
     """The lines of the form `key=value`.
 
     Raises:
@@ -211,20 +211,20 @@ def _fields(block: bytes, what: str, *, bare: Sequence[str] = BARE) -> dict[str,
     return fields
 
 
-def _text(fields: Fields, key: str, what: str) -> str:
+def _text(fields: _Fields, key: str, what: str) -> str:
     if key not in fields:
         raise InputError(f"{what} has no {key}; it is damaged, or ends early")
     return fields[key]
 
 
-def _count(fields: Fields, key: str, what: str, *, least: int) -> int:
+def _count(fields: _Fields, key: str, what: str, *, least: int) -> int:
     text = _text(fields, key, what)
-    if not NUMBER.fullmatch(text) or not least <= int(text) < 2**31:
+    if not _NUMBER.fullmatch(text) or not least <= int(text) < 2**31:
         raise InputError(f"{key} of {what} is {text[:40]!r}; a whole number from {least} is allowed")
     return int(text)
 
 
-def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
+def _numbers(fields: _Fields, key: str, count: int, what: str) -> np.ndarray:
     """The numbers of a field, which are so many.
 
     Raises:
@@ -233,7 +233,7 @@ def _numbers(fields: Fields, key: str, count: int, what: str) -> np.ndarray:
     words = _words(_text(fields, key, what))
     if len(words) != count:
         raise InputError(f"{key} of {what} has {len(words):,} numbers; there must be {count:,}")
-    numbers = _parsed(words, NUMBER if key in WHOLE else DECIMAL, f"{key} of {what}")
+    numbers = _parsed(words, _NUMBER if key in _WHOLE else _DECIMAL, f"{key} of {what}")
     if not np.isfinite(numbers).all():
         raise InputError(f"{key} of {what} holds {numbers[~np.isfinite(numbers)][0]:g}; finite numbers are allowed")
     return numbers
@@ -250,7 +250,7 @@ def _parsed(words: Sequence[str], form: re.Pattern[str], what: str) -> np.ndarra
     Raises:
         InputError: a word is not of the form.
     """
-    kinds = "whole numbers" if form is NUMBER else "numbers"
+    kinds = "whole numbers" if form is _NUMBER else "numbers"
     try:
         for word in words:
             if not form.fullmatch(word):

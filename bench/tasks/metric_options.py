@@ -8,8 +8,8 @@ import re
 from bench.api.errors import InputError
 
 ACCURACY, RMSE = "accuracy", "rmse"
-METRICS = "accuracy (the largest score, or a score above its threshold), accuracy@0.5 (a score above 0.5) and rmse"
-NAMED = re.compile(r"(accuracy)(?:@([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))?|rmse", re.IGNORECASE)
+_METRICS = "accuracy (the largest score, or a score above its threshold), accuracy@0.5 (a score above 0.5) and rmse"
+_NAMED = re.compile(r"(accuracy)(?:@([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?))?|rmse", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class Wanted:
         """
         if metric is None:
             return Wanted(output=output)
-        match = NAMED.fullmatch(metric)
+        match = _NAMED.fullmatch(metric)
         if match is None:
-            raise InputError(f"no metric {metric!r}; --metric takes {METRICS}; for all else give a Python file")
+            raise InputError(f"no metric {metric!r}; --metric takes {_METRICS}; for all else give a Python file")
         threshold = float(match[2]) if match[2] else None
         return Wanted(metric=metric.partition("@")[0].lower(), threshold=threshold, output=output)
 

@@ -13,7 +13,7 @@ from bench.onnxfile.deferred import np
 from bench.tasks import dataset
 from bench.tasks.user_task import OwnTask
 
-FEW = 8
+_FEW = 8
 """Samples, fewer of which tell nothing of the most frequent class of each place."""
 
 
@@ -98,7 +98,7 @@ class Accuracy(ByOutput):
         number = int(counted.sum())
         if not number:
             return None
-        if len(targets) < FEW:
+        if len(targets) < _FEW:
             expected, counted = expected.reshape(-1, 1), counted.reshape(-1, 1)
         most = np.zeros(expected.shape[1], np.int64)
         for value in np.unique(expected[counted]):

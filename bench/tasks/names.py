@@ -26,9 +26,9 @@ from bench.tasks.hub.reference import Reference
 from bench.tasks.project import place_in_project
 
 FILE, LOCK = "models.json", ".models.lock"
-MOST_FOLDERS = 3
+_MOST_FOLDERS = 3
 """Folders above a model's file that its name may begin with."""
-NUM_DIGITS = 8
+_NUM_DIGITS = 8
 """Digits of the digest that ends a name where folders do not tell two models apart."""
 
 
@@ -178,14 +178,14 @@ def _texts(path: Path, place: str) -> Iterator[str]:
     stem = whole.stem if path.is_file() else whole.name
     yield stem
     text = stem
-    for folder in whole.parent.parts[1:][: -MOST_FOLDERS - 1 : -1]:
+    for folder in whole.parent.parts[1:][: -_MOST_FOLDERS - 1 : -1]:
         text = f"{folder}_{text}"
         yield text
-    yield f"{place[:NUM_DIGITS]}_{stem}"
+    yield f"{place[:_NUM_DIGITS]}_{stem}"
 
 
 def _texts_of(fetched: Reference, place: str) -> Iterator[str]:
     """What a model of the hub may be called: its repository and file, then with its owner, then with a digest."""
     yield fetched.task_name
     yield f"{fetched.repository.partition('/')[0]}_{fetched.task_name}"
-    yield f"{place[:NUM_DIGITS]}_{fetched.task_name}"
+    yield f"{place[:_NUM_DIGITS]}_{fetched.task_name}"

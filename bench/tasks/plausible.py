@@ -8,7 +8,7 @@ from bench.onnxfile.file.training import DIFFERS, SETTLE
 from bench.tasks.failures import one_line
 from bench.tasks.probe import Run
 
-SATURATED = 1e-6
+_SATURATED = 1e-6
 """Probabilities that are nearer to 0 or to 1 do not move with small errors of the model."""
 
 
@@ -59,7 +59,7 @@ def doubts(run: Run, first: Arrays, second: Arrays) -> tuple[str, ...]:
             what = "is the same for different made-up inputs"
         elif values.dtype.kind == "f" and values.size > 1:
             finite = values[np.isfinite(values)]  # as a mask is not, by design
-            if (np.minimum(np.abs(finite), np.abs(finite - 1)) < SATURATED).all():
+            if (np.minimum(np.abs(finite), np.abs(finite - 1)) < _SATURATED).all():
                 what = "is 0 or 1 in every element for made-up inputs"
         if what:
             lines.append(f"output {name!r} {what}, so its fidelity says little; {advice}")

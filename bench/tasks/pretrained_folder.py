@@ -20,24 +20,24 @@ from bench.tasks.failures import refused
 
 CONFIG = "config.json"
 SAFE, PICKLED = ".safetensors", ".bin"
-INDEX = ".index.json"
-USUAL = ("model.safetensors", f"model.safetensors{INDEX}", "pytorch_model.bin", f"pytorch_model.bin{INDEX}")
+_INDEX = ".index.json"
+_USUAL = ("model.safetensors", f"model.safetensors{_INDEX}", "pytorch_model.bin", f"pytorch_model.bin{_INDEX}")
 """The files that hold or list the weights where the configuration names none, the first that is there."""
-NAMED = "transformers_weights"
+_NAMED = "transformers_weights"
 """The key of a configuration that names such a file."""
-QUANTIZED = ("quantization_config", "compression_config")
-MODELS = ("backbone", "architecture")
+_QUANTIZED = ("quantization_config", "compression_config")
+_MODELS = ("backbone", "architecture")
 """Keys that name a model of another package."""
-KERNELS = re.compile(r"(attn|attention|experts)_implementation(_internal)?$")
+_KERNELS = re.compile(r"(attn|attention|experts)_implementation(_internal)?$")
 """Keys that may name a kernel in a repository of the hub."""
 ELSEWHERE = re.compile(r"[/\\:]|^\.")
-COUNTS = re.compile(r"(^|_)(n_layers?|layers?|blocks?|depths?|stages?|experts)$")
+_COUNTS = re.compile(r"(^|_)(n_layers?|layers?|blocks?|depths?|stages?|experts)$")
 """Keys that say how often a part of the model is there."""
-SIZES = re.compile(r"(^|_)(num|n|d|vocab|hidden|size|sizes|dims?|labels?|channels?|heads?|width|rank|positions?)(_|$)")
+_SIZES = re.compile(r"(^|_)(num|n|d|vocab|hidden|size|sizes|dims?|labels?|channels?|heads?|width|rank|positions?)(_|$)")
 """Keys that say how large a weight or a table is."""
 MOST_PARTS, LARGEST, MANY_LABELS = 10_000, 2**24, 2**17
 """Counts, sizes and classes of models whose files hold fewer weights than that."""
-MOST_LABELS = 2**20
+_MOST_LABELS = 2**20
 """Classes of any model: transformers gives each a name, which takes 6 µs."""
 MOST_BYTES = 2**26
 """Bytes of a configuration; the largest hold the names of a hundred thousand classes."""
@@ -112,7 +112,7 @@ def config_of(folder: Path) -> dict[str, Any]:
         ("architectures", list, "a list of names of classes"),
         ("auto_map", dict, "an object of classes by name"),
         ("model_type", str, "a text"),
-        (NAMED, str, "the name of a file"),
+        (_NAMED, str, "the name of a file"),
     ):
         value = stored.get(key)
         if value is not None and not isinstance(value, allowed):
@@ -120,9 +120,9 @@ def config_of(folder: Path) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in stored.get("architectures") or ()):
         raise InputError(f"its {CONFIG} has {shown(stored['architectures'])} for architectures; names are allowed")
     for key, value in _fields(stored):
-        if key in QUANTIZED and value is not None:
+        if key in _QUANTIZED and value is not None:
             raise InputError("its weights are quantized for another framework; give the folder of the float model")
-        if (key in MODELS or KERNELS.search(key)) and isinstance(value, str) and ELSEWHERE.search(value):
+        if (key in _MODELS or _KERNELS.search(key)) and isinstance(value, str) and ELSEWHERE.search(value):
             raise InputError(
                 f"its {CONFIG} names {shown(value)} for {key}, which is elsewhere; nothing is fetched or read there"
             )
@@ -141,20 +141,20 @@ def weights_of(folder: Path, stored: Mapping[str, Any], *, trust: bool) -> Weigh
         InputError: there are none, a list of files cannot be read or names files elsewhere, they are pickled and not
             trusted, or a safetensors file is damaged.
     """
-    read = (f"{SAFE}{INDEX}", f"{PICKLED}{INDEX}")  # not those of other frameworks, which nothing opens
-    lists = {path.name: _listed(path, folder) for path in sorted(folder.glob(f"*{INDEX}")) if path.name.endswith(read)}
-    name = stored.get(NAMED)
+    read = (f"{SAFE}{_INDEX}", f"{PICKLED}{_INDEX}")  # not those of other frameworks, which nothing opens
+    lists = {path.name: _listed(path, folder) for path in sorted(folder.glob(f"*{_INDEX}")) if path.name.endswith(read)}
+    name = stored.get(_NAMED)
     if name is not None:
-        _check_name(name, f"its {CONFIG}", (SAFE, f"{SAFE}{INDEX}", PICKLED))
+        _check_name(name, f"its {CONFIG}", (SAFE, f"{SAFE}{_INDEX}", PICKLED))
     else:
-        name = next((usual for usual in USUAL if (folder / usual).is_file()), None)
+        name = next((usual for usual in _USUAL if (folder / usual).is_file()), None)
     if name is None:
         raise InputError(
-            f"it holds no {USUAL[0]}, no {USUAL[1]} and no {USUAL[2]}; save the model there by save_pretrained()"
+            f"it holds no {_USUAL[0]}, no {_USUAL[1]} and no {_USUAL[2]}; save the model there by save_pretrained()"
         )
     if not (folder / name).is_file():
         raise InputError(f"its {CONFIG} names the weights {name!r}, which are not in the folder")
-    names = lists[name] if name.endswith(INDEX) else [name]
+    names = lists[name] if name.endswith(_INDEX) else [name]
     if missing := [part for part in names if not (folder / part).is_file()]:
         raise InputError(f"its {name} names {missing[0]!r}, which is not in the folder")
     paths = tuple(inside(folder / part, folder) for part in names)
@@ -177,12 +177,12 @@ def parts(names: Collection[str], *, trust: bool, has_weights: bool = True) -> l
         has_weights: whether a folder without weights has no such files.
     """
     own = {name for name in names if "/" not in name}
-    usual = next((name for name in USUAL if name in own and (trust or PICKLED not in name)), None)
+    usual = next((name for name in _USUAL if name in own and (trust or PICKLED not in name)), None)
     if usual is None and has_weights:
         return []
     weights = [] if usual is None else [usual]
-    if usual is not None and usual.endswith(INDEX):  # it names its parts, as model-00001-of-00002.safetensors
-        stem, dot, kind = usual.removesuffix(INDEX).rpartition(".")
+    if usual is not None and usual.endswith(_INDEX):  # it names its parts, as model-00001-of-00002.safetensors
+        stem, dot, kind = usual.removesuffix(_INDEX).rpartition(".")
         weights += sorted(name for name in own if name.startswith(f"{stem}-") and name.endswith(dot + kind))
     return [*sorted(name for name in own if name.endswith(CONFIG)), *weights]
 
@@ -221,12 +221,12 @@ def check_counts(stored: Mapping[str, Any], weights: Weights) -> None:
     for key, value in _fields(stored):
         values = value if isinstance(value, list) else [value]
         numbers = [number for number in values if isinstance(number, int | float) and not isinstance(number, bool)]
-        is_count, is_size = COUNTS.search(key), SIZES.search(key)
+        is_count, is_size = _COUNTS.search(key), _SIZES.search(key)
         if not (is_count or is_size):
             continue
         most = max(weights.num_tensors, MOST_PARTS) if is_count else max(weights.num_elements, LARGEST)
         if key == "num_labels":
-            most = min(max(weights.num_elements, MANY_LABELS), MOST_LABELS)
+            most = min(max(weights.num_elements, MANY_LABELS), _MOST_LABELS)
         for number in numbers:
             if not number <= most:
                 description = (

@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
-SCP = re.compile(r"(?:[^/@:]+@)?([^/@:]+):(.+)")
+_SCP = re.compile(r"(?:[^/@:]+@)?([^/@:]+):(.+)")
 """An address as scp has it, such as `git@example.org:team/net.git`."""
 
-TIMEOUT_S = 10
+_TIMEOUT_S = 10
 """In which git has answered, or the file belongs to no project."""
 
 
@@ -42,7 +42,7 @@ def _origin(address: str) -> str | None:
             host, path = parts.hostname or "", parts.path
         except ValueError:
             return None
-    elif match := SCP.fullmatch(address):
+    elif match := _SCP.fullmatch(address):
         host, path = match[1].lower(), match[2]
     elif Path(address).is_absolute():
         host, path = "", address
@@ -59,7 +59,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     """
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", "--literal-pathspecs", *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return None if done.returncode else os.fsdecode(done.stdout).rstrip("\n")

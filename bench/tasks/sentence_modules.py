@@ -19,7 +19,7 @@ from bench.tasks.failures import refused
 from bench.tasks.pretrained_folder import check_pickles, inside, shapes_of, shown
 
 OUTPUT = "sentence_embedding"
-LEGACY_MODES = {
+_LEGACY_MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -28,7 +28,7 @@ LEGACY_MODES = {
     "pooling_mode_lasttoken": "lasttoken",
 }
 """Modes by the keys of older releases, in the order in which their embeddings are joined."""
-LEAST = 1e-9
+_LEAST = 1e-9
 """Least number of tokens that a mean divides by: a text of padding alone has none."""
 
 
@@ -62,7 +62,7 @@ class Pooling(nn.Module):
         self.modes = tuple(modes)
 
     def forward(self, tokens_NTD: torch.Tensor, mask_NT: torch.Tensor) -> torch.Tensor:
-        return torch.cat([MODES[mode](tokens_NTD, mask_NT) for mode in self.modes], dim=-1)
+        return torch.cat([_MODES[mode](tokens_NTD, mask_NT) for mode in self.modes], dim=-1)
 
 
 def _first(tokens_NTD: torch.Tensor, mask_NT: torch.Tensor) -> torch.Tensor:
@@ -86,10 +86,10 @@ def _greatest(tokens_NTD: torch.Tensor, mask_NT: torch.Tensor) -> torch.Tensor:
 
 def _mean(tokens_NTD: torch.Tensor, mask_NT: torch.Tensor) -> torch.Tensor:
     mask_NT1 = mask_NT[..., None].to(tokens_NTD.dtype)
-    return (tokens_NTD * mask_NT1).sum(dim=1) / mask_NT1.sum(dim=1).clamp(min=LEAST)
+    return (tokens_NTD * mask_NT1).sum(dim=1) / mask_NT1.sum(dim=1).clamp(min=_LEAST)
 
 
-MODES = {"cls": _first, "max": _greatest, "mean": _mean, "lasttoken": _last}
+_MODES = {"cls": _first, "max": _greatest, "mean": _mean, "lasttoken": _last}
 
 
 class Normalized(nn.Module):
@@ -117,7 +117,7 @@ class Dense(nn.Module):
 
 DENSE = {"bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
 """Settings of a linear map that are not in its file."""
-NAMES = {int: "a whole number", bool: "true or false", str: "a text"}
+_NAMES = {int: "a whole number", bool: "true or false", str: "a text"}
 LAYERS = {"Normalize": Normalized, "Dense": Dense}
 KNOWN = ("Transformer", "Pooling", *LAYERS)
 
@@ -128,12 +128,12 @@ def modes_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
     Raises:
         InputError: a mode is not known here.
     """
-    named = settings.get("pooling_mode") or [mode for key, mode in LEGACY_MODES.items() if settings.get(key)] or "mean"
+    named = settings.get("pooling_mode") or [mode for key, mode in _LEGACY_MODES.items() if settings.get(key)] or "mean"
     modes = named if isinstance(named, list) else [named]
     for mode in modes:
-        if not isinstance(mode, str) or mode not in MODES:
+        if not isinstance(mode, str) or mode not in _MODES:
             raise InputError(
-                f"its pooling mode {shown(mode)} is not known here; known are {', '.join(MODES)}",
+                f"its pooling mode {shown(mode)} is not known here; known are {', '.join(_MODES)}",
                 fix="change pooling_mode in the config.json of its pooling",
             )
     if len(set(modes)) != len(modes):
@@ -161,7 +161,7 @@ def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Pat
         for key, allowed in (("in_features", int), ("out_features", int), ("bias", bool), ("activation_function", str)):
             if type(value := settings.get(key, DENSE.get(key))) is not allowed:
                 raise InputError(
-                    f"its {folder.name} has {shown(value)} for {key}; {NAMES[allowed]} is allowed",
+                    f"its {folder.name} has {shown(value)} for {key}; {_NAMES[allowed]} is allowed",
                     fix="change its config.json",
                 )
         _activation(settings.get("activation_function", DENSE["activation_function"]))

@@ -22,9 +22,9 @@ from bench.tasks.failures import one_line
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import OwnTask, sized
 
-OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
+_OTHER_SIZES = (OTHER_SIZE, 64, 256, 512, 1024)
 """Tried in this order for dimensions whose names and places say nothing."""
-MOST_TRIES = 40
+_MOST_TRIES = 40
 MOST_BYTES = 2**29
 """In a made-up input of a size that nobody gave."""
 
@@ -193,14 +193,14 @@ def guesses(inputs: Sequence[TensorSpec], user_sizes: Mapping[str, int], options
     """
     first = chosen(inputs, user_sizes, options)
     yield first.values
-    free = [dim for dim, size in first.guessed.items() if size == OTHER_SIZES[0]]
+    free = [dim for dim, size in first.guessed.items() if size == _OTHER_SIZES[0]]
     tries = (  # a recurrent state's unnamed dimension is often the batch, so any of them may be 1
         {**first.sizes, **dict.fromkeys(free, size), **dict.fromkeys(ones, 1)}
-        for size in OTHER_SIZES
+        for size in _OTHER_SIZES
         for count in range(len(free) + 1)
         for ones in itertools.combinations(free, count)
     )
-    for sizes in itertools.islice(tries, MOST_TRIES):
+    for sizes in itertools.islice(tries, _MOST_TRIES):
         with contextlib.suppress(InputError):  # with these sizes an expression is no whole number
             yield sizing.choose(first.stated, user_sizes, sizes, strict=options.arrays is None).values
 

@@ -16,7 +16,7 @@ from bench.tasks.rules import Observed, Rule, agree, one_hot_axes, rules_of
 
 PADDING = -100
 """The label that PyTorch's cross entropy ignores by default: no model's class, whatever the output is."""
-SHIFTED = 0.5
+_SHIFTED = 0.5
 """Share of right answers from which on targets that are counted from another number are recognized."""
 KNOWN = 0.5
 """Least share of an output's classes that are among the targets, where the output holds classes."""
@@ -323,7 +323,7 @@ class _Chooser:
         as_is = float(np.mean((predicted == right)[counted]))
         for shift in shifts:
             agreed = float(np.mean((predicted == right + shift)[counted]))
-            if agreed >= SHIFTED and as_is < agreed / 2:
+            if agreed >= _SHIFTED and as_is < agreed / 2:
                 allowed = f"{num_classes} classes: 0 to {num_classes - 1}" if num_classes else "classes of its own"
                 raise InputError(
                     f"{self.data}: targets run from {int(judged_classes.min())} to {int(judged_classes.max())}; "

@@ -13,7 +13,7 @@ from bench.api import TensorSpec
 from bench.onnxfile.file.training import DRAWS, KERAS_DROPS, KERAS_NORMALIZES, WRITES, Unsettled
 from bench.tasks import tf_models
 
-RANDOM = re.compile(
+_RANDOM = re.compile(
     r"Random(Uniform|StandardNormal|Normal|Shuffle|Gamma|Poisson)|TruncatedNormal|Multinomial|StatefulUniform|StatefulStandardNormal"
 )
 WRITING = re.compile(r"Assign(Add|Sub)?VariableOp")
@@ -54,7 +54,7 @@ def _of_nodes(nodes: Mapping[str, Any]) -> Iterator[Unsettled]:
         if node.op.startswith("FusedBatchNorm") and "Grad" not in node.op:
             if "is_training" not in node.attr or node.attr["is_training"].b:  # which is its default
                 yield Unsettled(kind=node.op, name=node.name, effect=KERAS_NORMALIZES)
-        elif RANDOM.search(node.op) and not _draws_the_same(node, nodes):
+        elif _RANDOM.search(node.op) and not _draws_the_same(node, nodes):
             effect = KERAS_DROPS if "dropout" in node.name.lower() else DRAWS
             yield Unsettled(kind=node.op, name=node.name, effect=effect)
         elif WRITING.fullmatch(node.op):
@@ -79,7 +79,7 @@ def _draws_the_same(node: Any, nodes: Mapping[str, Any]) -> bool:
 def of_operators(operators: Iterable[tuple[str, str]]) -> Iterator[Unsettled]:
     """Operators of another graph that draw random numbers, of pairs of a type and a name."""
     for kind, name in operators:
-        if RANDOM.search(kind.title().replace("_", "") if kind.isupper() else kind):
+        if _RANDOM.search(kind.title().replace("_", "") if kind.isupper() else kind):
             yield Unsettled(kind=kind, name=name, effect=DRAWS)
 
 

@@ -24,7 +24,7 @@ CALLING = {
 """Operators that name subgraphs, with the type of their options and its fields that do."""
 MOST_NESTED = 100
 """Subgraphs that are named within one another; LiteRT calls itself for each of them."""
-MOST_PREPARED = 2**18
+_MOST_PREPARED = 2**18
 """Subgraphs below one, each counted as often as operators name it: LiteRT prepares it so many times."""
 
 
@@ -48,7 +48,7 @@ def check(model: Any, graphs: Sequence[Any]) -> None:
             raise InputError(f"its subgraph {_in_circle(left)} names itself, or is named by one that it names")
         for at in ready:
             prepared[at] = sum(1 + prepared[other] for other in left.pop(at))
-            if prepared[at] > MOST_PREPARED:
+            if prepared[at] > _MOST_PREPARED:
                 raise InputError(f"its subgraph {at} names others {prepared[at]:,} times, counted with those they name")
         if not left:
             return

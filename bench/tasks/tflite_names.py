@@ -12,9 +12,9 @@ from bench.api.errors import InputError
 from bench.tasks import tflite_calls
 from bench.tasks.failures import refused
 
-MARK = b"TFL3"
+_MARK = b"TFL3"
 NO_MODEL = "it is not a TFLite file, or one that LiteRT cannot open"
-LEFT_OUT = -1
+_LEFT_OUT = -1
 """Stands for an input that an operator is not given."""
 
 
@@ -31,8 +31,8 @@ def check(path: Path) -> None:
 
     with refused(f"{NO_MODEL}: its tables cannot be read"), files.opened(path) as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if content[len(MARK) : 2 * len(MARK)] != MARK:
-            raise InputError(f"{NO_MODEL}: it has no mark {MARK.decode()}")
+        if content[len(_MARK) : 2 * len(_MARK)] != _MARK:
+            raise InputError(f"{NO_MODEL}: it has no mark {_MARK.decode()}")
         model = schema.Model.GetRootAs(content, 0)
         graphs = [_there(model.Subgraphs(at), f"its subgraph {at}") for at in range(model.SubgraphsLength())]
         if not graphs:
@@ -64,7 +64,7 @@ def _check_graph(graph: Any, model: Any, what: str) -> None:
             ("output", operator.OutputsLength(), operator.Outputs),
         ):
             for number in range(length):
-                if place(number) != LEFT_OUT:
+                if place(number) != _LEFT_OUT:
                     _check_place(place(number), count, f"{kind} {number} of operator {at} of {what}")
     for kind, length, tensor in (
         ("input", graph.InputsLength(), graph.Inputs),

@@ -20,10 +20,10 @@ from bench.tasks.transformers_inputs import most_positions
 
 KEEP = "logits_to_keep"
 """Name of the argument that says of how many tokens, the last ones, logits are wanted."""
-USUAL_POSITIONS = 2048
+_USUAL_POSITIONS = 2048
 """Of a model whose configuration tells no most."""
-EXAMPLE_TOKENS = 3
-NUM_PROMPT, NUM_STEPS = 5, 3
+_EXAMPLE_TOKENS = 3
+_NUM_PROMPT, _NUM_STEPS = 5, 3
 """Tokens of the text that shows whether passes with a cache give the model's own logits."""
 CLOSE = 1e-3
 """Of the standard deviation of the logits: float32 in another order of operations is off by a hundredth of it."""
@@ -56,9 +56,9 @@ def _eager(model: Any) -> Iterator[None]:
 
 def _difference(model: Any, decoder: Decoder) -> str | None:
     """Compare the passes that are measured, and those that are exported, with one pass over all tokens."""
-    request = Request(decoder=decoder, num_prompt=NUM_PROMPT, num_new=NUM_STEPS + 1, num_scored=1, num_greedy=1)
-    ids = 1 + torch.arange(NUM_PROMPT + NUM_STEPS) * 7 % (model.get_input_embeddings().num_embeddings - 1)
-    whole = model(input_ids=ids[None], use_cache=False).logits[0, NUM_PROMPT - 1 :].float()
+    request = Request(decoder=decoder, num_prompt=_NUM_PROMPT, num_new=_NUM_STEPS + 1, num_scored=1, num_greedy=1)
+    ids = 1 + torch.arange(_NUM_PROMPT + _NUM_STEPS) * 7 % (model.get_input_embeddings().num_embeddings - 1)
+    whole = model(input_ids=ids[None], use_cache=False).logits[0, _NUM_PROMPT - 1 :].float()
     exported: Stepper = PassStepper(Step(model), request, None, "float32")
     stepped = _stepped(exported, ids)
     static = _stepped(TorchStepper(Step(model), request, lambda module: module, "float32"), ids)
@@ -71,7 +71,7 @@ def _difference(model: Any, decoder: Decoder) -> str | None:
 
 def _stepped(stepper: Stepper, ids: torch.Tensor) -> torch.Tensor:
     """Logits (steps + 1, V) after a prompt and after each later token."""
-    rows = [stepper.start(ids[:NUM_PROMPT].numpy()), *(stepper.step(int(token)) for token in ids[NUM_PROMPT:])]
+    rows = [stepper.start(ids[:_NUM_PROMPT].numpy()), *(stepper.step(int(token)) for token in ids[_NUM_PROMPT:])]
     return torch.stack([torch.from_numpy(row).reshape(-1).float() for row in rows])
 
 
@@ -81,7 +81,7 @@ def _found(model: Any) -> dict[str, int] | str:
         return "it has an encoder"
     if KEEP not in inspect.signature(model.forward).parameters:
         return f"its class takes no {KEEP}"
-    ids = torch.ones((1, EXAMPLE_TOKENS), dtype=torch.int64)
+    ids = torch.ones((1, _EXAMPLE_TOKENS), dtype=torch.int64)
     cache = DynamicCache()
     logits = model(input_ids=ids, past_key_values=cache, use_cache=True, **{KEEP: 1}).logits
     shapes = {tuple(tensor.shape) for layer in cache.layers for tensor in _kept(layer)}
@@ -90,7 +90,7 @@ def _found(model: Any) -> dict[str, int] | str:
     if not _uses_each_matrix_once(model, ids[:, :1]):
         return "a token does not use each of its matrices once, so what a step reads is not known"
     _, num_groups, num_tokens, head_size = shapes.pop()
-    if num_tokens != EXAMPLE_TOKENS:
+    if num_tokens != _EXAMPLE_TOKENS:
         return "its layers do not keep the keys and values of every token"
     fields = {
         "num_layers": len(cache.layers),
@@ -98,7 +98,7 @@ def _found(model: Any) -> dict[str, int] | str:
         "num_groups": num_groups,
         "head_size": head_size,
         "vocabulary": int(logits.shape[-1]),
-        "max_positions": min(most_positions(model.config) or USUAL_POSITIONS, _window(config)),
+        "max_positions": min(most_positions(model.config) or _USUAL_POSITIONS, _window(config)),
         "weights_read": _weights_read(model),
     }
     end = getattr(config, "eos_token_id", None)
@@ -126,7 +126,7 @@ def _uses_each_matrix_once(model: Any, ids: torch.Tensor) -> bool:
 def _window(config: Any) -> int:
     """Tokens that every layer looks back over: beyond, some see less than all tokens, which is not measured here."""
     window = getattr(config, "sliding_window", None)
-    return window if isinstance(window, int) and getattr(config, "use_sliding_window", True) else USUAL_POSITIONS**2
+    return window if isinstance(window, int) and getattr(config, "use_sliding_window", True) else _USUAL_POSITIONS**2
 
 
 def _kept(layer: Any) -> list[torch.Tensor]:

@@ -12,13 +12,13 @@ from typing import Any
 from bench.onnxfile.deferred import torch
 from bench.onnxfile.file.training import BY_BATCH, DRAWS, DROPS, NORMALIZES, WRITES, Unsettled
 
-MODES = ("train", "training")
+_MODES = ("train", "training")
 """Names of arguments that tell of training mode."""
-SHARES = ("dropout", "dropout_p", "p")
+_SHARES = ("dropout", "dropout_p", "p")
 """Names of arguments that tell which share of values is dropped."""
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 """Buffers that a normalization in training mode writes."""
-UPDATES = "_batch_norm_with_update"
+_UPDATES = "_batch_norm_with_update"
 """Part of the names of operators that normalize in training mode without an argument for it."""
 
 
@@ -45,22 +45,22 @@ def of_program(program: Any) -> Iterator[Unsettled]:
             if argument.alias_info is not None and argument.alias_info.is_write:
                 written.append(buffers.get(getattr(values.get(argument.name), "name", ""), ""))
     for name in written:
-        if name and not name.endswith(STATISTICS):
+        if name and not name.endswith(_STATISTICS):
             yield Unsettled(kind="buffer", name=name, effect=WRITES)
 
 
 def _effect(operator: str, values: Mapping[str, Any], *, is_random: bool) -> str | None:
     """What an operator does with these values of its arguments, by name; None where its outputs are settled."""
     is_norm = "batch_norm" in operator
-    in_training = any(values.get(name) is True for name in MODES) or UPDATES in operator
+    in_training = any(values.get(name) is True for name in _MODES) or _UPDATES in operator
     if is_norm:
         has_statistics = values.get("running_mean") is not None
         if operator == "batch_norm" and not has_statistics:
             return BY_BATCH if in_training else None
         return NORMALIZES if in_training and has_statistics else None
-    if not is_random or any(values.get(name) is False for name in MODES):
+    if not is_random or any(values.get(name) is False for name in _MODES):
         return None
-    shares = [values[name] for name in SHARES if name in values]
+    shares = [values[name] for name in _SHARES if name in values]
     if not shares:
         return DRAWS
     return None if any(share == 0 for share in shares) else DRAWS if operator == "bernoulli" else DROPS
@@ -85,7 +85,7 @@ def of_script(model: Any) -> Iterator[Unsettled]:
         values = {name: _value(value) for name, value in named_inputs}
         operator = node.kind().partition("::")[2]
         # An operator whose mode is decided at each run is in inference, as the module is.
-        is_decided = any(name in values and not isinstance(values[name], bool) for name in MODES)
+        is_decided = any(name in values and not isinstance(values[name], bool) for name in _MODES)
         effect = None if is_decided else _effect(operator, values, is_random=node.isNondeterministic())
         if effect is not None:
             yield Unsettled(kind=operator, name=_path_of(node), effect=effect)

@@ -25,20 +25,20 @@ SEQUENCE, DECODED, SAMPLES, FRAMES, HEIGHT, WIDTH = (
 FIXED = (HEIGHT, WIDTH)
 """Dimensions whose size is chosen once: position embeddings and windows fit a single size of images."""
 NUM_TOKENS = 16
-IMAGE_SIDE = 224
-RATE_HZ = 16_000
-NUM_FRAMES = 100
+_IMAGE_SIDE = 224
+_RATE_HZ = 16_000
+_NUM_FRAMES = 100
 """Frames in a second of audio, with the usual hop of 10 ms."""
-CHANNELS = 3
-MOST_NUMBERS = 2**26
+_CHANNELS = 3
+_MOST_NUMBERS = 2**26
 """In a made-up input of sizes that the user did not give."""
-PROCESSORS = ("preprocessor_config.json", "processor_config.json")
+_PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 PARTS = ("image_processor", "feature_extractor")
 """Keys of a `processor_config.json` under which the settings are that older releases kept in a file of their own."""
-MEL_BINS = ("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
+_MEL_BINS = ("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
 """Keys of a configuration for the number of features of a frame of audio."""
-POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
-ENDS = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "decoder_start_token_id")
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_target_positions")
+_ENDS = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "decoder_start_token_id")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Layout:
 
 def processor_of(folder: Path) -> Mapping[str, Any]:
     """The settings of a folder's image processor or feature extractor; empty where there are none that can be read."""
-    for name in PROCESSORS:
+    for name in _PROCESSORS:
         try:
             settings = json.loads(files.read_text(inside(folder / name, folder)))
         except (OSError, ValueError, RecursionError):
@@ -137,14 +137,14 @@ def check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> Non
     """Refuse sizes that a folder's files state and that no input has.
 
     Raises:
-        InputError: an input would be empty, or larger than `MOST_NUMBERS`; the message has the figures.
+        InputError: an input would be empty, or larger than `_MOST_NUMBERS`; the message has the figures.
     """
     for spec in inputs:
         shape = [sizes.get(dim, 1) if isinstance(dim, str) else dim for dim in spec.shape]
-        if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > MOST_NUMBERS:
+        if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > _MOST_NUMBERS:
             shape_text = "x".join(map(str, shape))[:80]
             raise InputError(
-                f"its files say that its input {spec.name!r} is {shape_text}; sizes from 1 and {MOST_NUMBERS:,} "
+                f"its files say that its input {spec.name!r} is {shape_text}; sizes from 1 and {_MOST_NUMBERS:,} "
                 "numbers are made up: mend its config.json or preprocessor_config.json, or say other sizes with --dim"
             )
 
@@ -157,7 +157,7 @@ def decoder_sizes(config: Any) -> dict[str, int]:
 def most_positions(config: Any) -> int | None:
     """The most tokens that a configuration has positions for, where it says so."""
     text = config.get_text_config()
-    return min((size for key in POSITIONS if isinstance(size := getattr(text, key, None), int)), default=None)
+    return min((size for key in _POSITIONS if isinstance(size := getattr(text, key, None), int)), default=None)
 
 
 def domains(inputs: tuple[TensorSpec, ...], config: Any) -> dict[str, tuple[float, float]]:
@@ -189,11 +189,11 @@ def _tokens(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
 
 
 def _images(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
-    channels = next(_settings(config, "num_channels"), CHANNELS)
+    channels = next(_settings(config, "num_channels"), _CHANNELS)
     cropped = processor.get("crop_size") if processor.get("do_center_crop", True) else None
     candidates = [(size, "as its image processor makes them") for size in (cropped, processor.get("size"))]
     candidates += [(size, "as config.json says") for size in _settings(config, "image_size")]
-    for size, source in [*candidates, (IMAGE_SIDE, "the usual size")]:
+    for size, source in [*candidates, (_IMAGE_SIDE, "the usual size")]:
         if sides := _sides(size):
             height, width = sides
             yield Layout(dims=(channels, HEIGHT, WIDTH), sizes={HEIGHT: height, WIDTH: width}, source=source)
@@ -211,7 +211,7 @@ def _sides(size: Any) -> tuple[int, int] | None:
 
 
 def _audio(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
-    rate_hz = next(_settings(config, "sampling_rate"), processor.get("sampling_rate", RATE_HZ))
+    rate_hz = next(_settings(config, "sampling_rate"), processor.get("sampling_rate", _RATE_HZ))
     yield Layout(dims=(SAMPLES,), sizes={SAMPLES: rate_hz})
     channels = next(_settings(config, "audio_channels"), 1)
     yield Layout(dims=(channels, SAMPLES), sizes={SAMPLES: rate_hz})
@@ -224,10 +224,10 @@ def _features(config: Any, processor: Mapping[str, Any]) -> Iterator[Layout]:
     bins, positions = (next(_settings(config, key), None) for key in ("num_mel_bins", "max_source_positions"))
     if bins and positions:  # Whisper's encoder halves the frames once
         yield Layout(dims=(bins, 2 * positions))
-    sizes = [size for key in MEL_BINS for size in _settings(config, key)]
+    sizes = [size for key in _MEL_BINS for size in _settings(config, key)]
     sizes += [size for key in ("feature_size",) if isinstance(size := processor.get(key), int)]
     for size in dict.fromkeys(sizes):
-        yield Layout(dims=(FRAMES, size), sizes={FRAMES: NUM_FRAMES})
+        yield Layout(dims=(FRAMES, size), sizes={FRAMES: _NUM_FRAMES})
 
 
 def _settings(config: Any, key: str) -> Iterator[Any]:
@@ -243,7 +243,7 @@ def _ordinary_tokens(config: Any) -> tuple[int, int]:
     """The first and the last token between those that begin, end or pad a text, which are at the vocabulary's ends."""
     text = config.get_text_config()
     size = text.vocab_size
-    special = [token for key in ENDS for token in _token_ids(config, key)]
+    special = [token for key in _ENDS for token in _token_ids(config, key)]
     first = max((token + 1 for token in special if token < size // 2), default=0)
     last = min((token - 1 for token in special if size // 2 <= token < size), default=size - 1)
     return (first, last) if first <= last else (0, size - 1)

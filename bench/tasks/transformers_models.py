@@ -23,9 +23,9 @@ from bench.tasks.counted_modules import counted
 from bench.tasks.failures import refused
 from bench.tasks.pretrained_folder import CONFIG, SAFE, Weights
 
-ADAPTER = "adapter_config.json"
-MADE_UP = "write a Python file with build() and example_inputs()"
-MOST_NAMES = 3
+_ADAPTER = "adapter_config.json"
+_MADE_UP = "write a Python file with build() and example_inputs()"
+_MOST_NAMES = 3
 """Names of weights in a message, at most."""
 
 
@@ -88,8 +88,8 @@ def opened(folder: Path, *, trust: bool, encodes: bool = False, has_weights: boo
     notes = []
     if not runs:
         _forget_code(config)
-    if (folder / ADAPTER).is_file():
-        notes.append(f"the adapter of its {ADAPTER} is not a part of what is measured; merge it into the weights")
+    if (folder / _ADAPTER).is_file():
+        notes.append(f"the adapter of its {_ADAPTER} is not a part of what is measured; merge it into the weights")
     if code and not runs:
         notes.append("the code in the folder did not run: it is measured by transformers' own class; --trust runs it")
     wanted = None if encodes else name
@@ -136,7 +136,7 @@ def loaded(folder: Path, folder_model: Opened) -> tuple[Any, tuple[str, ...]]:
     for name, stored, built in sorted(report["mismatched_keys"]):
         raise InputError(f"its weight {name} is {_told(stored)}, and its {CONFIG} makes it {_told(built)}")
     missing = sorted(report["missing_keys"])
-    names = ", ".join(missing[:MOST_NAMES]) + (", ..." if len(missing) > MOST_NAMES else "")
+    names = ", ".join(missing[:_MOST_NAMES]) + (", ..." if len(missing) > _MOST_NAMES else "")
     drawn = f"{len(missing)} of its weights are not in the folder, and were drawn at random: {names}"
     return model.eval(), (drawn,) if missing else ()
 
@@ -203,12 +203,12 @@ def _named(name: str, config: Any, stored: Mapping[str, Any]) -> Any:
             module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
             kind = getattr(module, name, None)
     if kind is not None and not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
-        raise InputError(f"its {CONFIG} names {name}, which is no class of a model here; {MADE_UP}")
+        raise InputError(f"its {CONFIG} names {name}, which is no class of a model here; {_MADE_UP}")
     if kind is None:
         by = stored.get("transformers_version")
         raise InputError(
             f"its config.json{f', of transformers {by},' if by else ''} names {name}, which transformers "
-            f"{transformers.__version__} does not have; {MADE_UP}"
+            f"{transformers.__version__} does not have; {_MADE_UP}"
         )
     return kind
 
@@ -224,5 +224,5 @@ def _base(config: Any) -> Any:
     kind = texts.get(type(config), None) if is_decoding else None
     kind = kind or transformers.MODEL_MAPPING.get(type(config), None)
     if kind is None:
-        raise InputError(f"its config.json names no class, and transformers has no plain model of it; {MADE_UP}")
+        raise InputError(f"its config.json names no class, and transformers has no plain model of it; {_MADE_UP}")
     return kind[0] if isinstance(kind, (list, tuple)) else kind

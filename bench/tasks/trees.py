@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.api.errors import InputError
 from bench.onnxfile.deferred import np
 
-FREE_COLUMNS = 2**16
+_FREE_COLUMNS = 2**16
 """Columns of a table that a file of any size may ask for; a larger file may ask for one for each of its bytes."""
 FREE_GROUPS = 1000
 """Outputs of a model without trees."""
@@ -59,6 +59,6 @@ def check_columns(count: int, size_bytes: int, what: str) -> None:
     Raises:
         InputError: the message has the figures.
     """
-    most = max(FREE_COLUMNS, size_bytes)
+    most = max(_FREE_COLUMNS, size_bytes)
     if not 1 <= count <= most:
         raise InputError(f"{what} {count:,}; 1 to {most:,} columns are made for a file of {size_bytes:,} bytes")

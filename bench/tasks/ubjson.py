@@ -9,10 +9,10 @@ from typing import Any
 
 from bench.onnxfile.deferred import np
 
-NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
+_NUMBERS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 """NumPy's types of the numbers."""
 PLAIN = {"T": True, "F": False, "Z": None, "N": None}
-DEEPEST = 50
+_DEEPEST = 50
 
 
 class Reader:
@@ -46,10 +46,10 @@ class Reader:
         return self._content[self._at - size : self._at]
 
     def _value(self, marker: str, depth: int) -> Any:
-        if depth > DEEPEST:
-            raise ValueError(f"it is nested more than {DEEPEST} deep")
-        if marker in NUMBERS:
-            (number,) = np.frombuffer(self._take(np.dtype(NUMBERS[marker]).itemsize), NUMBERS[marker]).tolist()
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} deep")
+        if marker in _NUMBERS:
+            (number,) = np.frombuffer(self._take(np.dtype(_NUMBERS[marker]).itemsize), _NUMBERS[marker]).tolist()
             return number
         if marker in PLAIN:
             return PLAIN[marker]
@@ -64,7 +64,7 @@ class Reader:
         raise ValueError(f"no value begins with {marker!r} at byte {self._at - 1}")
 
     def _length(self) -> int:
-        length = self._value(self._marker(), DEEPEST)
+        length = self._value(self._marker(), _DEEPEST)
         if not isinstance(length, int) or isinstance(length, bool):
             raise ValueError(f"a length is no whole number at byte {self._at}")
         return length
@@ -83,9 +83,9 @@ class Reader:
         if self._content[self._at : self._at + 1] == b"$":
             self._take(1)
             marker = self._marker()
-            if marker not in NUMBERS or self._take(1) != b"#":
+            if marker not in _NUMBERS or self._take(1) != b"#":
                 raise ValueError(f"an array of the type {marker!r} cannot be read at byte {self._at}")
-            dtype = np.dtype(NUMBERS[marker])
+            dtype = np.dtype(_NUMBERS[marker])
             return np.frombuffer(self._take(self._length() * dtype.itemsize), dtype)
         if self._content[self._at : self._at + 1] == b"#":
             self._take(1)

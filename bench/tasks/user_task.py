@@ -12,13 +12,13 @@ from bench.api.errors import InputError
 from bench.api.fidelity import FidelityTask
 from bench.onnxfile.deferred import np
 
-JUDGING = "judging"
+_JUDGING = "judging"
 """The training samples beside the one for a model whose batch is fixed at 1."""
-SEEDS = {"train": 1, "test": 2, JUDGING: 3}
+SEEDS = {"train": 1, "test": 2, _JUDGING: 3}
 NUM_SAMPLES = 8
 DATASET, TARGETS, EXAMPLE = "dataset.npz", "targets.npz", "example.npz"
 """Files beside `task.py` where needed: the inputs of the data set, its targets, an example for made-up inputs."""
-TRAIN_EVERY = 5
+_TRAIN_EVERY = 5
 AS_IS = "as_is"
 
 
@@ -53,13 +53,13 @@ class OwnTask(FidelityTask):
         Raises:
             InputError: there is no such split.
         """
-        if split not in SEEDS or split == JUDGING:
+        if split not in SEEDS or split == _JUDGING:
             raise InputError(f"no split {split!r}; there are: train, test")
         return self._samples(split)
 
     def judging(self) -> Samples | None:
         """Those that `fitting` takes from the training samples; None where it takes none."""
-        samples = self._samples(JUDGING) if self._is_fixed else None
+        samples = self._samples(_JUDGING) if self._is_fixed else None
         return samples if samples is not None and samples.num_samples else None
 
     def _samples(self, split: str) -> Samples:
@@ -80,8 +80,8 @@ class OwnTask(FidelityTask):
 
     def rows(self, num_samples: int, split: str) -> list[int]:
         """Places of the samples that belong to a split; a lone sample belongs to both."""
-        train = list(range(0, num_samples, TRAIN_EVERY))
-        test = [row for row in range(num_samples) if row % TRAIN_EVERY]
+        train = list(range(0, num_samples, _TRAIN_EVERY))
+        test = [row for row in range(num_samples) if row % _TRAIN_EVERY]
         return test or train if split == "test" else self.fitting(train, split)
 
     def fitting(self, rows: list[int], split: str) -> list[int]:
@@ -89,7 +89,7 @@ class OwnTask(FidelityTask):
 
         A variant may feed two training samples at once, which such a model does not take.
         """
-        if split == JUDGING:
+        if split == _JUDGING:
             return rows[1:]
         return rows[:1] if self._is_fixed and split == "train" else rows
 

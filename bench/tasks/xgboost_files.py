@@ -15,20 +15,20 @@ from bench.onnxfile.deferred import np
 from bench.tasks import trees, ubjson
 from bench.tasks.pretrained_folder import shown
 
-PER_NODE = (
+_PER_NODE = (
     *("left_children", "right_children", "parents", "split_indices", "split_conditions", "default_left"),
     *("loss_changes", "sum_hessian"),
 )
-ROOTS = (-1, 2**31 - 1)
+_ROOTS = (-1, 2**31 - 1)
 """What XGBoost writes for the parent of the root."""
-MOST_CATEGORY = 2**24
-MOST_BITS = 2**28
+_MOST_CATEGORY = 2**24
+_MOST_BITS = 2**28
 """In the tables of categories of all nodes."""
-CATEGORICAL = "c"
+_CATEGORICAL = "c"
 """The type of a column of categories."""
 SOFTMAX = "softmax_multiclass_param"
 LINEAR, DROPPING, TREES = "gblinear", "dart", "gbtree"
-Object = Mapping[str, Any]
+_Object = Mapping[str, Any]
 
 
 def check(path: Path) -> None:
@@ -62,7 +62,7 @@ def check(path: Path) -> None:
         raise InputError(f"its objective is of {class_count:,} classes, and its num_class is {classes:,}")
 
 
-def _stored(content: bytes) -> Object:
+def _stored(content: bytes) -> _Object:
     """The object that a file holds in JSON or UBJSON, as XGBoost tells them apart.
 
     Raises:
@@ -94,7 +94,7 @@ def _check_best(attributes: Any, rounds: int) -> None:
         raise InputError(f"its best_iteration is {shown(best)}, and it has {rounds:,} rounds")
 
 
-def _check_booster(booster: Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
+def _check_booster(booster: _Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
     """Check what was boosted; returns the number of rounds."""
     name = booster.get("name")
     if name == DROPPING:
@@ -119,7 +119,7 @@ def _check_booster(booster: Object, columns: int, groups: int, kinds: Sequence[s
     return _check_trees(model, columns, groups, kinds)
 
 
-def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
+def _check_trees(model: _Object, columns: int, groups: int, kinds: Sequence[str]) -> int:
     parameters = _object(model, "gbtree_model_param", "model")
     stored_trees = _list(model, "trees", "model")
     count = _count(parameters, "num_trees", "gbtree_model_param")
@@ -139,8 +139,8 @@ def _check_trees(model: Object, columns: int, groups: int, kinds: Sequence[str])
         if not isinstance(tree, dict):
             raise InputError(f"its tree {at} is {shown(tree)}; an object is allowed")
         bits += _check_tree(tree, f"its tree {at}", columns, groups, kinds)
-    if bits > MOST_BITS:
-        raise InputError(f"its nodes compare with up to {bits:,} categories; up to {MOST_BITS:,} are opened")
+    if bits > _MOST_BITS:
+        raise InputError(f"its nodes compare with up to {bits:,} categories; up to {_MOST_BITS:,} are opened")
     _check_values(model.get("cats"), columns)
     rounds = count // (max(parallel, 1) * (1 if _is_vector(stored_trees) else groups))
     if "iteration_indptr" not in model:
@@ -157,7 +157,7 @@ def _is_vector(stored_trees: list[Any]) -> bool:
     return isinstance(parameters, dict) and str(parameters.get("size_leaf_vector", "1")) not in ("0", "1")
 
 
-def _check_tree(tree: Object, what: str, columns: int, groups: int, kinds: Sequence[str]) -> int:
+def _check_tree(tree: _Object, what: str, columns: int, groups: int, kinds: Sequence[str]) -> int:
     """Check a tree; returns the number of categories of its tables."""
     parameters = _object(tree, "tree_param", what)
     count = _count(parameters, "num_nodes", f"tree_param of {what}")
@@ -170,7 +170,7 @@ def _check_tree(tree: Object, what: str, columns: int, groups: int, kinds: Seque
         raise InputError(f"num_feature of {what} is larger than that of the model, {columns:,}")
     left, right, parents = (_whole(tree, key, what) for key in ("left_children", "right_children", "parents"))
     columns_of = _whole(tree, "split_indices", what)
-    for key in PER_NODE:
+    for key in _PER_NODE:
         if (size := len(_numbers(tree, key, what))) != count:
             raise InputError(f"{key} of {what} has {size:,} numbers, and num_nodes says {count:,}")
     if (size := len(_numbers(tree, "base_weights", what))) != count * max(width, 1):
@@ -183,13 +183,13 @@ def _check_tree(tree: Object, what: str, columns: int, groups: int, kinds: Seque
     if (odd := np.flatnonzero((left < 0) != (right < 0))).size:
         raise InputError(f"{what} has node {odd[0]} with one child alone")
     inside = trees.check_tree(left, right, what)
-    if parents[0] not in ROOTS:
+    if parents[0] not in _ROOTS:
         raise InputError(f"parents of {what} names {parents[0]} for the root")
     inner = np.flatnonzero(inside & (left >= 0))
     for side in (left, right):
         if (odd := inner[parents[side[inner]] != inner]).size:
             raise InputError(f"parents of {what} does not fit the children of node {odd[0]}")
-    outside = ~inside & ~np.isin(parents, ROOTS)
+    outside = ~inside & ~np.isin(parents, _ROOTS)
     if outside.any() and not _count(parameters, "num_deleted", f"tree_param of {what}"):
         raise InputError(f"{what} has node {np.flatnonzero(outside)[0]}, which is below no other")
     trees.check_places(columns_of[inner], columns, f"{what} compares column")
@@ -198,11 +198,11 @@ def _check_tree(tree: Object, what: str, columns: int, groups: int, kinds: Seque
         if (size := len(_numbers(tree, "leaf_weights", what))) != leaves * width:
             raise InputError(f"leaf_weights of {what} has {size:,} numbers, and {leaves * width:,} are needed")
     compared = np.zeros(count, np.int64)
-    compared[inner] = [int(kinds[column] == CATEGORICAL) for column in columns_of[inner]] if kinds else -1
+    compared[inner] = [int(kinds[column] == _CATEGORICAL) for column in columns_of[inner]] if kinds else -1
     return _check_categories(tree, inner, count, compared, what)
 
 
-def _check_categories(tree: Object, inner: np.ndarray, count: int, compared: np.ndarray, what: str) -> int:
+def _check_categories(tree: _Object, inner: np.ndarray, count: int, compared: np.ndarray, what: str) -> int:
     """Check the categories of a tree, where it compares any; returns how many its tables hold.
 
     Args:
@@ -226,7 +226,7 @@ def _check_categories(tree: Object, inner: np.ndarray, count: int, compared: np.
     values, nodes, begins, sizes = (_whole(tree, key, what) for key in keys)
     if not len(nodes) == len(begins) == len(sizes):
         raise InputError(f"categories_nodes, _segments and _sizes of {what} are not as many")
-    trees.check_places(values, MOST_CATEGORY, f"categories of {what} holds")
+    trees.check_places(values, _MOST_CATEGORY, f"categories of {what} holds")
     trees.check_places(sizes, len(values) + 1, f"categories_sizes of {what} is")
     trees.check_places(begins, len(values) + 1, f"categories_segments of {what} is")
     if len(nodes) and ((begins + sizes).max() > len(values) or (np.diff(nodes) <= 0).any()):
@@ -272,14 +272,14 @@ def _check_values(cats: Any, columns: int) -> None:
         raise InputError("its sorted_idx does not name each category of a column once")
 
 
-def _object(stored: Object, key: str, where: str) -> Object:
+def _object(stored: _Object, key: str, where: str) -> _Object:
     value = stored.get(key)
     if not isinstance(value, dict):
         raise InputError(f"its {key}{f' in {where}' if where else ''} is {shown(value)}; an object is allowed")
     return value
 
 
-def _list(stored: Object, key: str, where: str) -> list[Any]:
+def _list(stored: _Object, key: str, where: str) -> list[Any]:
     value = stored.get(key)
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -288,7 +288,7 @@ def _list(stored: Object, key: str, where: str) -> list[Any]:
     return value
 
 
-def _count(stored: Object, key: str, where: str) -> int:
+def _count(stored: _Object, key: str, where: str) -> int:
     """A whole number, which XGBoost writes as a text."""
     value = stored.get(key)
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
@@ -297,7 +297,7 @@ def _count(stored: Object, key: str, where: str) -> int:
     return int(text)
 
 
-def _numbers(stored: Object, key: str, where: str) -> np.ndarray:
+def _numbers(stored: _Object, key: str, where: str) -> np.ndarray:
     value = stored.get(key)
     if isinstance(value, np.ndarray):
         return value
@@ -309,7 +309,7 @@ def _numbers(stored: Object, key: str, where: str) -> np.ndarray:
         raise InputError(f"{key} of {where} holds a number beyond what floats hold") from error
 
 
-def _whole(stored: Object, key: str, where: str) -> np.ndarray:
+def _whole(stored: _Object, key: str, where: str) -> np.ndarray:
     numbers = _numbers(stored, key, where)
     wrong = ~(np.abs(numbers.astype(np.float64)) < 2**31) | (numbers != np.floor(numbers))
     if wrong.any():

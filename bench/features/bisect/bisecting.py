@@ -22,13 +22,13 @@ from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import CLOSE, EXACT
 from bench.records.lines import Failure
 
-MOST_ERROR = 0.05
+_MOST_ERROR = 0.05
 """Chance of a wrong answer at which no further release is measured."""
-MOST_STEPS = 30
+_MOST_STEPS = 30
 LAUNCHES, ENDS_LAUNCHES = 3, (8, 24)
 """Launches of a release in a step, and of the bad one, whose slowdown all the others are held against: more of them
 where the first are not clear."""
-UNCLEAR = 0.002
+_UNCLEAR = 0.002
 """Probability with which a clear comparison of the bad release errs."""
 
 
@@ -173,14 +173,14 @@ def slower(
         whole = measured_effect
         steps = [Step(version=names[-1], ratio=whole.ratio())]
         tell(_line(package, steps[-1]))
-        sure = whole.ratio(UNCLEAR)
+        sure = whole.ratio(_UNCLEAR)
         if sure.low > 1 + NOISE_FLOOR or sure.high < 1 + by:
             break
     if whole.ratio().low <= 1 + NOISE_FLOOR or sure.high < 1 + by:
         return dataclasses.replace(answer, steps=tuple(steps))
     after, state = list(names[1:]), bisection.start(len(names) - 1)
     is_cut = False
-    while len(after) > 1 and state.chance_of_error > MOST_ERROR and len(steps) < MOST_STEPS:
+    while len(after) > 1 and state.chance_of_error > _MOST_ERROR and len(steps) < _MOST_STEPS:
         if is_cut := time.monotonic() >= ends_s:
             break
         version = after[index := state.next()]

@@ -21,11 +21,11 @@ from scipy import special
 
 from bench.measure.stats import Effect
 
-MISTAKES = 0.01
+_MISTAKES = 0.01
 """Probability that a measurement is of a disturbance and tells nothing; no single one excludes a version for good."""
 RARE = 0.005
 """Probability with which a single measurement seems to lie between the good version and the bad one, and does not."""
-SLOWDOWNS = 200
+_SLOWDOWNS = 200
 """Slowdowns, equally likely, that stand for all that the bad version may have."""
 
 
@@ -83,9 +83,9 @@ def after(state: State, index: int, measured: Effect, change: Effect) -> State:
     """
     seen = (*state.measured, (index, measured))
     prior = state.prior or (1.0,) * len(state.chances)
-    parts = (np.arange(SLOWDOWNS) + 0.5) / SLOWDOWNS
+    parts = (np.arange(_SLOWDOWNS) + 0.5) / _SLOWDOWNS
     slowdowns_S = change.value + change.error * special.stdtrit(max(1.0, change.freedom), parts)
-    logs_VS = np.zeros((len(prior), SLOWDOWNS))
+    logs_VS = np.zeros((len(prior), _SLOWDOWNS))
     for number, effect in seen:
         is_bad_V = np.arange(len(prior)) <= number
         logs_VS += np.where(
@@ -101,7 +101,7 @@ def _log_likelihood(measured: Effect, true_S: np.ndarray) -> np.ndarray:
         return np.zeros_like(true_S)
     freedom = max(1.0, measured.freedom)
     density_S = (1 + ((measured.value - true_S) / measured.error) ** 2 / freedom) ** (-(freedom + 1) / 2)  # Student's
-    return np.log((1 - MISTAKES) * density_S + MISTAKES)
+    return np.log((1 - _MISTAKES) * density_S + _MISTAKES)
 
 
 def between(measured: Effect, change: Effect) -> bool:
@@ -141,7 +141,7 @@ def after_part(state: State, index: int, measured: Effect, least: float) -> Stat
         least: logarithm of the least slowdown that counts.
     """
     chance = float(special.stdtr(measured.freedom, (measured.value - least) / measured.error))
-    return after_likely(state, index, chance=min(max(chance, MISTAKES), 1 - MISTAKES))
+    return after_likely(state, index, chance=min(max(chance, _MISTAKES), 1 - _MISTAKES))
 
 
 def after_likely(state: State, index: int, *, chance: float) -> State:

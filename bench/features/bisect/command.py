@@ -10,7 +10,7 @@ import typer
 
 from bench.cli import options, units
 
-NOT_WORSE = 1
+_NOT_WORSE = 1
 """Exit code where the bad release is not worse than the good one, or not clearly so."""
 
 
@@ -61,7 +61,7 @@ def bisect(
         answer = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
     options.write(report.render(answer, format=format), None)
     if answer.first_bad is None:
-        raise typer.Exit(NOT_WORSE)
+        raise typer.Exit(_NOT_WORSE)
 
 
 COMMANDS = {"Maintain": {"bisect": bisect}}

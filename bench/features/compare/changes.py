@@ -27,8 +27,8 @@ from bench.records.store import Record
 ORDER = (stats.SLOWER, stats.FASTER, stats.UNDECIDED, stats.NOISE)
 """Verdicts in the order of a report."""
 PAIRED = "B over A: latencies in the same blocks, interleaved"
-SHARED = "B over A: latencies in the same blocks, or else each over that of the baseline in its own"
-THROUGH_BASELINE = (
+_SHARED = "B over A: latencies in the same blocks, or else each over that of the baseline in its own"
+_THROUGH_BASELINE = (
     "B over A: each cell's latency over its baseline's of the same blocks, in B over in A. The machine drifts between "
     "runs by more than what is looked for, so the medians beside it are for orientation alone"
 )
@@ -104,7 +104,7 @@ class Compared:
     Attributes:
         before: side A.
         after: side B.
-        how: how the ratios were made, in words: `PAIRED`, `SHARED` or `THROUGH_BASELINE`.
+        how: how the ratios were made, in words: `PAIRED`, `_SHARED` or `_THROUGH_BASELINE`.
         changes: slower cells first, then faster, undecided, noise, and those without a comparison.
         drifts: by the path of a baseline, the drift of its cells between the two runs; see `corrections.drift`.
         remarks: other differences between the two sides: packages, weights, machines.
@@ -248,7 +248,7 @@ def folders(before: Path, after: Path, globs: Sequence[str] = (), *, margin: flo
     return Compared(
         before=old.side(),
         after=new.side(),
-        how=THROUGH_BASELINE,
+        how=_THROUGH_BASELINE,
         changes=judged([change for change in changes if change.cell in wanted], margin=margin),
         drifts=drifts,
         remarks=tuple(remarks),
@@ -302,7 +302,7 @@ def cells(results: Path, before: str, after: str, *, margin: float) -> Compared:
         for path in (before, after)
     ]
     changes = judged([change], margin=margin)
-    return Compared(before=sides[0], after=sides[1], how=SHARED, changes=changes, damages=tuple(run.damages))
+    return Compared(before=sides[0], after=sides[1], how=_SHARED, changes=changes, damages=tuple(run.damages))
 
 
 def _machines(old: _Run, new: _Run, *, force: bool) -> list[str]:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from bench.pipeline.environment_request import Asked
     from bench.tasks.adopt import Options
 
-WORSE = 1
+_WORSE = 1
 """Exit code with `--strict` where a cell is slower, newly failed or newly broken; of versions, where one failed."""
-BUDGET = "5m"
+_BUDGET = "5m"
 """Time for measuring two revisions, unless `--budget` is given."""
 
-Names = Annotated[
+_Names = Annotated[
     list[str] | None,
     typer.Argument(
         help="A and B: folders of results, cells, or with --model git revisions; then globs over cells. "
@@ -30,23 +30,23 @@ Names = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Compare different machines.")]
-Strict = Annotated[
+_Force = Annotated[bool, typer.Option("--force", help="Compare different machines.")]
+_Strict = Annotated[
     bool,
     typer.Option(
         "--strict", help="Exit with 1 when a cell is slower, or newly failed or broken; of versions, if failed."
     ),
 ]
-InWorkTree = Annotated[
+_InWorkTree = Annotated[
     Path | None,
     typer.Option("--model", help="A model of your own in a git work tree, to measure at both revisions."),
 ]
-Budget = Annotated[str, typer.Option(help="Time for measuring two revisions.")]
-Launches = Annotated[int, typer.Option(min=2, help="Most launches of a cell of a revision.")]
+_Budget = Annotated[str, typer.Option(help="Time for measuring two revisions.")]
+_Launches = Annotated[int, typer.Option(min=2, help="Most launches of a cell of a revision.")]
 
 
 def compare(
-    names: Names = None,
+    names: _Names = None,
     *,
     versions: options.With = None,
     python: options.Pythons = None,
@@ -54,17 +54,17 @@ def compare(
     format: options.Tables = "table",
     margin: options.Margin = "2%",
     results: options.Results = options.RESULTS,
-    force: Force = False,
-    strict: Strict = False,
-    model: InWorkTree = None,
+    force: _Force = False,
+    strict: _Strict = False,
+    model: _InWorkTree = None,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
     judged: options.Judged = None,
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    budget: Budget = BUDGET,
-    launches: Launches = 6,
+    budget: _Budget = _BUDGET,
+    launches: _Launches = 6,
 ) -> None:
     """What changed from A to B: each cell's ratio with its interval, and verdicts corrected for how many there are.
 
@@ -95,7 +95,7 @@ def compare(
     options.say_notes(filter(None, [note_of(compared.damages)]))
     options.write(report.render(compared, format=format), None)
     if strict and (compared.has_worse or (of_versions and compared.has_failed)):
-        raise typer.Exit(WORSE)
+        raise typer.Exit(_WORSE)
 
 
 def _revisions(names: list[str], model: Path, description: Options, goal: Goal) -> Compared:

@@ -17,13 +17,13 @@ from bench.api import cache
 from bench.api.errors import InputError
 from bench.tasks.adopt import LONGEST_NAME
 
-POINTER = b"version https://git-lfs."
+_POINTER = b"version https://git-lfs."
 """Begins the file that Git LFS keeps in place of a large one."""
-POINTER_BYTES = 1024
+_POINTER_BYTES = 1024
 """Such a file is smaller. Source: https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md"""
 EXTERNAL = b"location"
 """Key of external data: every ONNX file that names another file holds it."""
-NOT_ALONE = (".onnx", ".py")
+_NOT_ALONE = (".onnx", ".py")
 """Endings of models that may need other files of their folder."""
 
 
@@ -83,7 +83,7 @@ def find(revision: str, path: Path) -> Revision:
     short = _git(near, "rev-parse", "--short", commit)
     object_name = f"{commit}:{'' if place == '.' else place}"
     content = _git(near, "rev-parse", "--verify", "--quiet", object_name)
-    if Path(place).suffix.lower() in NOT_ALONE:
+    if Path(place).suffix.lower() in _NOT_ALONE:
         content += _git(near, "rev-parse", "--verify", "--quiet", f"{commit}:{os.path.dirname(place)}")  # noqa: PTH120
     kind = _git(near, "cat-file", "-t", object_name)
     if kind not in ("blob", "tree"):
@@ -133,7 +133,7 @@ def extract(revision: Revision) -> Path:
 def _belongings(revision: Revision, model: Path) -> list[str]:
     """Paths, from the top of the work tree on, of the other files that a model's file needs."""
     kind = model.suffix.lower()
-    if kind not in NOT_ALONE or (kind == ".onnx" and not _mentioned([EXTERNAL], model)):
+    if kind not in _NOT_ALONE or (kind == ".onnx" and not _mentioned([EXTERNAL], model)):
         return []
     folder = os.path.dirname(revision.place)  # noqa: PTH120 (empty at the top, not `.`)
     within = [f"{folder}/"] if folder else []
@@ -160,7 +160,7 @@ def _refuse_pointers(revision: Revision, folder: Path) -> None:
         InputError: a file is a pointer of Git LFS; the message has the command that fetches its content.
     """
     for path in folder.rglob("*"):
-        if path.is_file() and path.stat().st_size < POINTER_BYTES and path.read_bytes().startswith(POINTER):
+        if path.is_file() and path.stat().st_size < _POINTER_BYTES and path.read_bytes().startswith(_POINTER):
             raise InputError(
                 f"{revision} is kept by Git LFS, and its content is not here",
                 fix=f"git lfs fetch origin {revision.commit}",

@@ -17,13 +17,13 @@ from bench.records.rows import Row
 from bench.report import writing
 from bench.report.templates import Block, fill
 
-MOST_LINES = 20
+_MOST_LINES = 20
 """Lines shown of each list of cells that were not compared; the JSON has all of them."""
-LEAST_NAME, OTHER_COLUMNS = 24, 58
+_LEAST_NAME, _OTHER_COLUMNS = 24, 58
 """Smallest width of the column of names in a terminal, and the width of all other columns, in characters."""
-LEAST_METRIC, LEAST_SIZE, LEAST_MEMORY = 1e-6, 1e-3, 0.05
+_LEAST_METRIC, _LEAST_SIZE, _LEAST_MEMORY = 1e-6, 1e-3, 0.05
 """Smallest relative differences of a metric, of a file's size and of memory that are shown as changes."""
-SIDE_KEYS = (
+_SIDE_KEYS = (
     *("status", "reason", "fidelity", "same_as", "latency_p50_ns", "num_launches"),
     *("metric", "metric_name", "metric_loss", "metric_loss_high", "metric_loss_unit"),
     *("size_bytes", "peak_rss_bytes"),
@@ -68,7 +68,7 @@ def render(compared: Compared, *, format: str) -> str:
 
 def _name(cell: str, format: str) -> str:
     """A cell's path, broken into lines where a terminal is narrow."""
-    width = max(LEAST_NAME, writing.terminal_width() - OTHER_COLUMNS)
+    width = max(_LEAST_NAME, writing.terminal_width() - _OTHER_COLUMNS)
     return cell if format == "md" else writing.wrap_name(cell, width)
 
 
@@ -115,8 +115,8 @@ def _list(
     if not lines:
         return ""
     texts = [["\n".join(map(writing.one_line, cell.split("\n"))) for cell in line] for line in lines]
-    more = f"\n{len(lines) - MOST_LINES} more; --format json has them all\n" if len(lines) > MOST_LINES else ""
-    table = writing.plain(titles, texts[:MOST_LINES], format=format, num_names=len(titles))
+    more = f"\n{len(lines) - _MOST_LINES} more; --format json has them all\n" if len(lines) > _MOST_LINES else ""
+    table = writing.plain(titles, texts[:_MOST_LINES], format=format, num_names=len(titles))
     return f"{title} ({number or len(lines)}):\n\n{table}{more}"
 
 
@@ -141,11 +141,11 @@ def _otherwise(change: Change) -> list[tuple[str, str, str]]:
     is_alike = before.metric_samples == after.metric_samples  # else the figures are of other samples of the split
     if is_alike and before.fidelity and after.fidelity and before.fidelity != after.fidelity:
         differences.append(("fidelity", before.fidelity, after.fidelity))
-    if is_alike and before.metric_name == after.metric_name and _differ(before.metric, after.metric, LEAST_METRIC):
+    if is_alike and before.metric_name == after.metric_name and _differ(before.metric, after.metric, _LEAST_METRIC):
         differences.append((f"{before.metric_name}", f"{before.metric:.6g}", f"{after.metric:.6g}"))
     sizes = (
-        (before.size_bytes, after.size_bytes, LEAST_SIZE),
-        (before.peak_rss_bytes, after.peak_rss_bytes, LEAST_MEMORY),
+        (before.size_bytes, after.size_bytes, _LEAST_SIZE),
+        (before.peak_rss_bytes, after.peak_rss_bytes, _LEAST_MEMORY),
     )
     for name, (first, other, least) in zip(("size", "peak memory"), sizes, strict=True):
         if _differ(first, other, least):
@@ -212,4 +212,4 @@ def _record(change: Change) -> dict[str, Any]:
 
 
 def _side(row: Row | None) -> dict[str, Any] | None:
-    return None if row is None else {key: writing.finite(getattr(row, key)) for key in SIDE_KEYS}
+    return None if row is None else {key: writing.finite(getattr(row, key)) for key in _SIDE_KEYS}

@@ -20,9 +20,9 @@ from bench.pipeline import opening, provenance, verify
 from bench.plugins import catalog
 from bench.records.lines import Failure
 
-PROBE = "toy/null/native/raw/null/cpu/b1t1"
-NUM_BLOCKS = 3
-QUIET_SPREAD = 0.01
+_PROBE = "toy/null/native/raw/null/cpu/b1t1"
+_NUM_BLOCKS = 3
+_QUIET_SPREAD = 0.01
 """Half-width of the A/A interval below which a machine is quiet."""
 
 
@@ -66,7 +66,7 @@ class Examination:
     @property
     def is_quiet(self) -> bool:
         """Whether the noise is low enough for the usual number of launches."""
-        return self.noise.half_width < QUIET_SPREAD
+        return self.noise.half_width < _QUIET_SPREAD
 
 
 def examine() -> Examination:
@@ -103,12 +103,12 @@ def runtime_state(name: str) -> RuntimeState:
 
 def _noise() -> tuple[Estimate, float]:
     """The A/A ratio of the probe over several blocks, and the spread of its bursts."""
-    probe = verify.from_name(Cell.from_path(PROBE), Limits())
+    probe = verify.from_name(Cell.from_path(_PROBE), Limits())
     if isinstance(probe, Failure):
         raise ChildError("error", f"the probe failed: {probe.reason}")
     subject = opening.subject(probe)
     launches = []
-    for _ in range(NUM_BLOCKS):
+    for _ in range(_NUM_BLOCKS):
         result = run_block(subject, [], Method())
         if result.failures:
             raise ChildError("error", f"the probe failed: {result.failures[0].error}")

@@ -21,7 +21,7 @@ from bench.records.store import Record
 from bench.tasks import adopt
 from bench.tasks.adopt import Adopted, Options
 
-MOST_NAMED = 3
+_MOST_NAMED = 3
 """Cells at other sizes that a message names."""
 
 
@@ -146,5 +146,5 @@ def _others(chosen: Cell, others: list[Cell]) -> tuple[str, ...]:
 def _named(cells: list[Cell]) -> str:
     """Measured cells that a user may name instead; of many, the first ones."""
     paths = list(dict.fromkeys(cell.path for cell in cells))
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"`bench explain` also takes {', '.join(paths[:MOST_NAMED])}{more}"
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return f"`bench explain` also takes {', '.join(paths[:_MOST_NAMED])}{more}"

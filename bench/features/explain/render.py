@@ -22,9 +22,9 @@ WIDTH = 120
 MARGIN = Aims().margin
 MOST_LINES = 15
 """Lines shown of a table; the JSON has all of them."""
-MOST_OPERATORS = 4
+_MOST_OPERATORS = 4
 """Most operators that are named in one list; the others are counted."""
-MARK = "\0"
+_MARK = "\0"
 """Begins the mark of a block that was set aside."""
 
 
@@ -48,7 +48,7 @@ def render(explanation: Explanation, *, format: str) -> str:
         compared=_compared,
         counted=_operators,
         num_runs=NUM_RUNS,
-        most_operators=MOST_OPERATORS,
+        most_operators=_MOST_OPERATORS,
         names=[f"{name:8}{side.cell}".lstrip() for name, side in sides],
         head=_head(document, sides),
         ratio=writing.interval(ratio) if ratio else None,
@@ -104,15 +104,15 @@ class _Document:
 
     def _set_aside(self, block: str) -> Block:
         self._blocks.append(block)
-        return Block(f"{MARK}{len(self._blocks) - 1}")
+        return Block(f"{_MARK}{len(self._blocks) - 1}")
 
     def write(self, text: str) -> str:
         """The whole document: paragraphs are escaped for Markdown, or wrapped for a terminal."""
         return "".join(map(self._written, filter(None, map(str.strip, text.split("\n\n"))))).rstrip("\n") + "\n"
 
     def _written(self, block: str) -> str:
-        if block.startswith(MARK):
-            return self._blocks[int(block.removeprefix(MARK))]
+        if block.startswith(_MARK):
+            return self._blocks[int(block.removeprefix(_MARK))]
         if self._format == "md":
             return "\n".join(map(writing.escape_markdown, block.split("\n"))) + "\n\n"
         return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n\n"
@@ -174,7 +174,7 @@ def _became(document: _Document, changes: Sequence[Change]) -> str:
 
 def _operators(counts: Mapping[str, int], between: str = ", ") -> str:
     """Operators with their numbers, such as `2 Shape, Gather`; of many, the first ones."""
-    chosen = [*counts.items()][:MOST_OPERATORS]
+    chosen = [*counts.items()][:_MOST_OPERATORS]
     texts = [f"{number} " * (number > 1) + name.removeprefix("com.microsoft.") for name, number in chosen]
     rest = sum(counts.values()) - sum(number for _, number in chosen)
     return between.join([*texts, *([f"{rest} other{'s' * (rest > 1)}"] if rest else [])]) or "nothing"

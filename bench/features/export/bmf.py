@@ -17,10 +17,10 @@ from bench.api.errors import InputError
 from bench.features.export.figures import Benchmark, Figure
 from bench.report.writing import as_json
 
-MEASURES = {"latency_p50_ns": "latency", "size_bytes": "file-size", "model_rss_bytes": "memory"}
+_MEASURES = {"latency_p50_ns": "latency", "size_bytes": "file-size", "model_rss_bytes": "memory"}
 """Slugs by key; Bencher knows `latency` in nanoseconds and `file-size` in bytes, and makes the other measures anew."""
-MOST_OF_A_NAME = 1024  # bytes
-MOST_OF_A_SLUG = 64  # characters
+_MOST_OF_A_NAME = 1024  # bytes
+_MOST_OF_A_SLUG = 64  # characters
 
 
 def render(benchmarks: Iterable[Benchmark]) -> str:
@@ -31,16 +31,16 @@ def render(benchmarks: Iterable[Benchmark]) -> str:
     """
     by_cell = {}
     for benchmark in benchmarks:
-        if len(benchmark.cell.encode()) > MOST_OF_A_NAME:
-            raise InputError(f"Bencher takes names of {MOST_OF_A_NAME:,} bytes at most, not {benchmark.cell}")
+        if len(benchmark.cell.encode()) > _MOST_OF_A_NAME:
+            raise InputError(f"Bencher takes names of {_MOST_OF_A_NAME:,} bytes at most, not {benchmark.cell}")
         by_cell[benchmark.cell] = {measure(figure): _metric(figure) for figure in benchmark.figures}
     return as_json(by_cell)
 
 
 def measure(figure: Figure) -> str:
     """The slug of a figure's measure; each metric has a measure of its own, such as `metric-psnr-db`."""
-    named = f"metric {figure.unit}" if figure.key == "metric" else MEASURES.get(figure.key, figure.name)
-    return re.sub(r"[^a-z0-9]+", "-", named.lower())[:MOST_OF_A_SLUG].strip("-")
+    named = f"metric {figure.unit}" if figure.key == "metric" else _MEASURES.get(figure.key, figure.name)
+    return re.sub(r"[^a-z0-9]+", "-", named.lower())[:_MOST_OF_A_SLUG].strip("-")
 
 
 def _metric(figure: Figure) -> dict[str, float]:

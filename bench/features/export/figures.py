@@ -17,7 +17,7 @@ from bench.report.columns import outcome_of
 
 EXPORTED = {key: column for key, column in COLUMNS.items() if column.export}
 """The columns that are exported, by key."""
-UNITS = {Unit.TIME: "ns", Unit.RATIO: "times the baseline", Unit.BYTES: "bytes"}
+_UNITS = {Unit.TIME: "ns", Unit.RATIO: "times the baseline", Unit.BYTES: "bytes"}
 """Units of figures; that of a metric is the metric's name, and that of its loss stands in the row."""
 
 
@@ -102,7 +102,7 @@ def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
         low, high = (known(getattr(row, end)) if end else None for end in column.ends)
         if value is None:
             continue
-        name, unit, is_metric = column.export, UNITS.get(column.unit, ""), key == "metric"
+        name, unit, is_metric = column.export, _UNITS.get(column.unit, ""), key == "metric"
         if column.unit is Unit.LOSS:
             unit = row.metric_loss_unit or SHARE
             name += "" if unit == SHARE else f" {unit}"  # other tools know a measure by its name alone

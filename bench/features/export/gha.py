@@ -18,7 +18,7 @@ from bench.report.writing import as_json
 
 PLAIN = re.compile(r"[^\w%./ -]+", re.ASCII)
 """What a unit is written without: the action puts it into Markdown as it is."""
-UNITS = {"ns": (1e6, "ms"), "bytes": (1e6, "MB"), "share": (0.01, "%")}
+_UNITS = {"ns": (1e6, "ms"), "bytes": (1e6, "MB"), "share": (0.01, "%")}
 """Units that read better in a comment, and how much of the figure's own unit each is."""
 
 
@@ -59,7 +59,7 @@ def _told(figure: Figure) -> str:
 
 def scale(figure: Figure) -> tuple[float, str]:
     """The number by which a figure is divided, and its unit after that, as Markdown and a terminal show it."""
-    factor, unit = UNITS.get(figure.unit, (1.0, figure.unit)) if figure.key != "metric" else (1.0, figure.unit)
+    factor, unit = _UNITS.get(figure.unit, (1.0, figure.unit)) if figure.key != "metric" else (1.0, figure.unit)
     return factor, PLAIN.sub("?", unit)
 
 

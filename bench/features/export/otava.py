@@ -29,10 +29,10 @@ from bench.report.writing import as_csv
 
 CONFIG = "otava.yaml"
 TIME, MACHINE, DIRECTION = "time", "machine", "metric_direction"
-DIRECTIONS = dict.fromkeys(EXPORTED, -1)
+_DIRECTIONS = dict.fromkeys(EXPORTED, -1)
 """-1 for figures that are better when they are smaller; the direction of a metric is in the column `DIRECTION`."""
 INTERVALS = tuple(end for column in EXPORTED.values() for end in column.ends if end)
-ATTRIBUTES = ("versions", "baseline", *INTERVALS)
+_ATTRIBUTES = ("versions", "baseline", *INTERVALS)
 COLUMNS = (TIME, MACHINE, "versions", "baseline", "num_launches", "metric_name", DIRECTION, *EXPORTED, *INTERVALS)
 
 Line = Mapping[str, object]
@@ -79,13 +79,13 @@ def config(histories: Mapping[str, Sequence[Line]], folder: Path) -> str:
         "  cell:",
         "    type: csv",
         f"    time_column: {TIME}",
-        f"    attributes: [{', '.join(ATTRIBUTES)}]",
+        f"    attributes: [{', '.join(_ATTRIBUTES)}]",
         "tests:",
     ]
     groups: dict[str, list[str]] = {}
     for cell, history in histories.items():
         groups.setdefault(str(Cell.from_path(cell).task), []).append(cell)
-        directions = {**DIRECTIONS, "metric": 1 if history[-1].get(DIRECTION) in (1, "1") else -1}
+        directions = {**_DIRECTIONS, "metric": 1 if history[-1].get(DIRECTION) in (1, "1") else -1}
         metrics = [f"{key}: {{direction: {directions[key]}}}" for key in EXPORTED if _is_complete(history, key)]
         lines += [f"  {_quoted(cell)}:", "    inherit: [cell]", f"    file: {_quoted(str(folder / cell) + '.csv')}"]
         lines += ["    metrics:", *(f"      {metric}" for metric in metrics)]

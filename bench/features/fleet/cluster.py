@@ -27,24 +27,24 @@ from bench.features.fleet.place import FleetError, Machine
 from bench.features.fleet.token import safe
 
 LOOPBACK = "127.0.0.1"
-PORT = 6399
+_PORT = 6399
 LEASE = "inferometer-lease"
 """The resource of Ray that a lease takes; a machine that joined has one."""
 NAME = "BENCH_PLACE"
 """The environment variable by which the processes of a machine know its name in the fleet."""
 FLEET, START = "BENCH_FLEET", "BENCH_FLEET_START"
 """The variables by which they are known as those of a head at an address, and of one start of a machine."""
-ANSWER_S = 60.0
+_ANSWER_S = 60.0
 """Time in which a machine tells what it is; a machine that does not takes no part.
 
 A new process of Ray imports Ray and the harness before it answers: 3 s on an idle machine, 20 s where it is loaded. A
-machine that hangs is taken for dead sooner, by `LIVENESS`, and is waited for no longer.
+machine that hangs is taken for dead sooner, by `_LIVENESS`, and is waited for no longer.
 """
-PROBE_S = 3.0
-MOST_PROBES = 5
-STORE_BYTES = 200 * 2**20
+_PROBE_S = 3.0
+_MOST_PROBES = 5
+_STORE_BYTES = 200 * 2**20
 """Memory for Ray's object store; what does not fit is spilled to the disk."""
-LIVENESS = {
+_LIVENESS = {
     "RAY_health_check_period_ms": "2000",
     "RAY_health_check_timeout_ms": "5000",
     "RAY_health_check_failure_threshold": "4",
@@ -54,8 +54,8 @@ LIVENESS = {
 """A machine that answers nothing for half a minute is taken for dead. By Ray's own settings the head says so after a
 minute, and whoever waits for a process there learns it by the next message that keeps its connection alive, after five.
 """
-WRONG_TOKEN = "InvalidAuthToken"
-TOKEN_FIX = "--token-file names a copy of the file that the head was started with"
+_WRONG_TOKEN = "InvalidAuthToken"
+_TOKEN_FIX = "--token-file names a copy of the file that the head was started with"
 RAY = (sys.executable, "-P", "-c", "from bench.features.fleet.ray_command import main; main()")
 
 
@@ -87,7 +87,7 @@ def environment(token: Path) -> dict[str, str]:
         "RAY_memory_monitor_refresh_ms": "0",
         "RAY_ENABLE_AUTO_CONNECT": "0",
         "SPT_NOENV": "1",
-        **LIVENESS,
+        **_LIVENESS,
     }
 
 
@@ -125,7 +125,7 @@ def _start(how: Sequence[str], address: str, listen: str, token: Path, name: str
     published = {LEASE: 1, f"kind/{me.kind}": 1, **{f"runtime/{each}": 1 for each in me.runtimes}}
     command = [
         *(*RAY, "start", *how, "--node-ip-address", listen, "--node-name", name, "--disable-usage-stats"),
-        *("--num-cpus", str(me.machine["num_cores"]), "--object-store-memory", str(STORE_BYTES)),
+        *("--num-cpus", str(me.machine["num_cores"]), "--object-store-memory", str(_STORE_BYTES)),
         *("--temp-dir", str(folder / "ray"), "--resources", json.dumps(published)),
     ]
     marks = {NAME: name, FLEET: address, START: secrets.token_hex(8)}
@@ -138,8 +138,8 @@ def _start(how: Sequence[str], address: str, listen: str, token: Path, name: str
             _end({START: marks[START]})
     if done.returncode:
         said = done.stderr.strip() or done.stdout.strip() or "it says nothing"
-        if WRONG_TOKEN in said:
-            raise FleetError("the head takes another token", fix=TOKEN_FIX)
+        if _WRONG_TOKEN in said:
+            raise FleetError("the head takes another token", fix=_TOKEN_FIX)
         raise FleetError(f"Ray does not start: {said.splitlines()[-1]}")
 
 
@@ -158,12 +158,12 @@ def leave(address: str | None = None) -> int:
 def _end(marks: Mapping[str, str]) -> int:
     """End the processes of fleets that have such variables, and those they start meanwhile; how many there were."""
     num_ended = 0
-    for _ in range(MOST_PROBES):
+    for _ in range(_MOST_PROBES):
         own = [process for process in psutil.process_iter() if _is_of_fleet(process, marks)]
         for process in own:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(own, timeout=PROBE_S)
+        psutil.wait_procs(own, timeout=_PROBE_S)
         num_ended += len(own)
         if not own:
             break
@@ -191,14 +191,14 @@ def parts_of(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"{address!r} is no address", fix=f"write HOST:PORT, as {LOOPBACK}:{PORT}")
+        raise InputError(f"{address!r} is no address", fix=f"write HOST:PORT, as {LOOPBACK}:{_PORT}")
     return host, int(port)
 
 
 def is_there(host: str, port: int) -> bool:
     """Whether something answers at an address."""
     try:
-        with socket.create_connection((host, port), timeout=PROBE_S):
+        with socket.create_connection((host, port), timeout=_PROBE_S):
             return True
     except OSError:
         return False
@@ -232,8 +232,8 @@ def connect(address: str, token: Path) -> str | None:
         with _private_files(), _silence():  # of Ray's C++ code, which repeats for 20 s that a token is wrong
             ray.init(address=address, log_to_driver=False, configure_logging=True, logging_level=logging.CRITICAL)
     except (ConnectionError, ray.exceptions.RayError) as error:
-        if WRONG_TOKEN in "".join(traceback.format_exception(error)):
-            raise FleetError(f"{address} refuses this machine: the head takes another token", fix=TOKEN_FIX) from error
+        if _WRONG_TOKEN in "".join(traceback.format_exception(error)):
+            raise FleetError(f"{address} refuses this machine: the head takes another token", fix=_TOKEN_FIX) from error
         raise FleetError(
             f"{address} refuses this machine: {_line(error)}", fix="`bench fleet join` offers this machine first"
         ) from error
@@ -279,13 +279,13 @@ def machines() -> tuple[list[Machine], list[Refused]]:
     me = facts.here()
     nodes = [node for node in ray.nodes() if node["Alive"]]
     refs = {node["NodeID"]: _pinned(work.tell, node["NodeID"]).remote() for node in nodes}
-    ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=ANSWER_S)
+    ready, _ = ray.wait(list(refs.values()), num_returns=len(refs), timeout=_ANSWER_S)
     members: list[Machine] = []
     refused: list[Refused] = []
     for node in nodes:
         name, ref = node["NodeName"] or node["NodeID"][:8], refs[node["NodeID"]]
         if ref not in ready:
-            refused.append(Refused(name=name, reason=f"it does not answer in {ANSWER_S:.0f} s"))
+            refused.append(Refused(name=name, reason=f"it does not answer in {_ANSWER_S:.0f} s"))
             continue
         try:
             there: facts.Facts = ray.get(ref)
@@ -343,8 +343,8 @@ def watch(address: str, lost: Callable[[], None]) -> threading.Thread:
 
     def run() -> None:
         failed = 0
-        while failed < MOST_PROBES:
-            time.sleep(PROBE_S / MOST_PROBES)
+        while failed < _MOST_PROBES:
+            time.sleep(_PROBE_S / _MOST_PROBES)
             failed = 0 if is_there(host, port) else failed + 1
         lost()
 

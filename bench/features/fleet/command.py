@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from bench.pipeline.sweep_options import Options
 
 app = typer.Typer(help="Run a sweep on several machines, with Ray as the engine.", no_args_is_help=True)
-At = Annotated[str, typer.Option("--at", help="Address of the head, as HOST:PORT.", metavar="HOST:PORT")]
-Token = Annotated[
+_At = Annotated[str, typer.Option("--at", help="Address of the head, as HOST:PORT.", metavar="HOST:PORT")]
+_Token = Annotated[
     Path | None,
     typer.Option(help="File of the token; inferometer/fleet-token in the user's settings by default."),
 ]
 Name = Annotated[str | None, typer.Option(help="Name of this machine in the fleet.")]
-Listen = Annotated[str, typer.Option(help="This machine's address that the others reach; by default, none do.")]
+_Listen = Annotated[str, typer.Option(help="This machine's address that the others reach; by default, none do.")]
 
 
-FIRST = "2.55"
+_FIRST = "2.55"
 """The first version of Ray that gives each machine a folder of its own; before 2.52, none asks for a token."""
 
 
@@ -48,17 +48,17 @@ def _needs_ray() -> None:
     fix = "pip install 'inferometer[fleet]'"
     if importlib.util.find_spec("ray") is None:
         raise InputError("a fleet needs Ray, which is not installed", fix=fix)
-    if Version(version := importlib.metadata.version("ray")) < Version(FIRST):
+    if Version(version := importlib.metadata.version("ray")) < Version(_FIRST):
         raise InputError(
-            f"a fleet needs Ray {FIRST} or later: {version} gives machines no folder of their own", fix=fix
+            f"a fleet needs Ray {_FIRST} or later: {version} gives machines no folder of their own", fix=fix
         )
 
 
 @app.command()
 def up(
-    listen: Listen = "127.0.0.1",
+    listen: _Listen = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6399,
-    token_file: Token = None,
+    token_file: _Token = None,
     name: Name = None,
 ) -> None:
     """Start a fleet on this machine, alone for now; whoever has its token may run code on all its machines."""
@@ -82,9 +82,9 @@ def up(
 @app.command()
 def join(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Address of the head.")],
-    token_file: Token = None,
+    token_file: _Token = None,
     name: Name = None,
-    listen: Listen = "127.0.0.1",
+    listen: _Listen = "127.0.0.1",
 ) -> None:
     """Offer this machine to a fleet, until `bench fleet leave`."""
     from bench.features.fleet import cluster, token
@@ -109,7 +109,7 @@ def leave(
 
 
 @app.command()
-def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
+def status(ctx: typer.Context, at: _At, token_file: _Token = None) -> None:
     """List the machines of a fleet, and those that take no part, with the reason."""
     from bench.features.fleet import cluster, render
 
@@ -122,7 +122,7 @@ def status(ctx: typer.Context, at: At, token_file: Token = None) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def run(ctx: typer.Context, at: At, token_file: Token = None) -> None:
+def run(ctx: typer.Context, at: _At, token_file: _Token = None) -> None:
     """Run a sweep on all machines of a fleet: takes all arguments of `bench run`, too."""
     from bench.cli import run as run_command
 

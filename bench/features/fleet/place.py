@@ -30,11 +30,11 @@ from bench.records.lines import Failure, Quality
 if TYPE_CHECKING:
     from ray import ObjectRef
 
-MEMORY_SHARE = 0.8
+_MEMORY_SHARE = 0.8
 """Of a machine's memory, what is taken as free: nobody else measures on it."""
-RETRIES = 4
+_RETRIES = 4
 """How often work goes to another machine, or to the same one once it is back, after the death of a machine."""
-ASKED_S = 300.0
+_ASKED_S = 300.0
 """Time in which a machine tells which cells cannot work there: it imports what their plugins need."""
 Told = TypeVar("Told")
 
@@ -116,7 +116,7 @@ class FleetPlace:
         cause = _cause(error)
         is_late = isinstance(error, exceptions.GetTimeoutError)
         if is_late or isinstance(cause, work.UnfitError) or isinstance(error, exceptions.OutOfDiskError):
-            why = f"it does not answer in {ASKED_S:.0f} s" if is_late else _line(cause)
+            why = f"it does not answer in {_ASKED_S:.0f} s" if is_late else _line(cause)
             reason = f"{machine.name} takes no part any more: {why}"
             if self._unfit.setdefault(machine.node, reason) is reason:
                 self._say(reason)
@@ -132,7 +132,7 @@ class FleetPlace:
 
         def ask(machine: Machine) -> list[str | None]:
             ref = remote(work.skip_reasons, machine, lease=False).remote(cells)
-            reasons: list[str | None] = _get(ref, timeout_s=ASKED_S)
+            reasons: list[str | None] = _get(ref, timeout_s=_ASKED_S)
             return reasons
 
         return self._on_any(ask)
@@ -220,7 +220,7 @@ class FleetPlace:
             FleetError: it died on every machine that it was tried on, or none is left.
         """
         error: Exception | None = None
-        for number in range(RETRIES + 1):
+        for number in range(_RETRIES + 1):
             machines = self.machines()
             machine = machines[number % len(machines)]
             try:
@@ -229,7 +229,7 @@ class FleetPlace:
                 if not self.is_over(machine, died):
                     raise
                 error = died
-        raise FleetError(f"a step was lost with its machine {RETRIES + 1} times: {_line(error)}")
+        raise FleetError(f"a step was lost with its machine {_RETRIES + 1} times: {_line(error)}")
 
 
 class FleetBlocks:
@@ -248,7 +248,7 @@ class FleetBlocks:
 
     def free_bytes(self) -> int:
         """See `Blocks`."""
-        return int(MEMORY_SHARE * min(machine.facts.memory_bytes for machine in self._place.machines()))
+        return int(_MEMORY_SHARE * min(machine.facts.memory_bytes for machine in self._place.machines()))
 
     def begin(
         self, baseline: Subject, subjects: Sequence[Subject], method: Method, left_s: Callable[[], float]
@@ -292,7 +292,7 @@ class FleetBlocks:
                 else:
                     future.set_exception(cause)
 
-        send(RETRIES)
+        send(_RETRIES)
         return future
 
     def _free(self) -> Machine:

@@ -14,8 +14,8 @@ from bench.features.fleet import private
 
 SHORTEST, LONGEST = 32, 4096
 """Fewest and most characters of a token; one that is made here has 64."""
-NAMES_IT = "--token-file names it"
-ANOTHER = "--token-file names another file, and `bench fleet up` makes one where there is none"
+_NAMES_IT = "--token-file names it"
+_ANOTHER = "--token-file names another file, and `bench fleet up` makes one where there is none"
 
 
 def place(path: Path | None) -> Path:
@@ -49,17 +49,17 @@ def safe(path: Path) -> Path:
     """
     try:
         if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), private.ROOT):
-            raise InputError(f"the fleet's token {path} is a symbolic link of another user", fix=ANOTHER)
+            raise InputError(f"the fleet's token {path} is a symbolic link of another user", fix=_ANOTHER)
         target = path.resolve()
         with files.opened(target) as file:
             state = os.fstat(file.fileno())
             content = file.read(LONGEST + 1)
     except OSError as error:
-        raise InputError(f"cannot read the fleet's token: {path}: {error.strerror}", fix=NAMES_IT) from error
+        raise InputError(f"cannot read the fleet's token: {path}: {error.strerror}", fix=_NAMES_IT) from error
     _refuse_known(path, state)
     if (reason := private.replaceable(target.parent)) is not None:
         raise InputError(
-            f"the fleet's token {path} could be replaced: {reason}", fix=f"`chmod go-w` that folder; or {ANOTHER}"
+            f"the fleet's token {path} could be replaced: {reason}", fix=f"`chmod go-w` that folder; or {_ANOTHER}"
         )
     _refuse_unlikely(path, content)
     return target
@@ -68,7 +68,7 @@ def safe(path: Path) -> Path:
 def _refuse_known(path: Path, state: os.stat_result) -> None:
     """Refuse a file that another user may have read or written."""
     if state.st_uid != os.geteuid():
-        raise InputError(f"the fleet's token {path} belongs to another user, who knows it", fix=ANOTHER)
+        raise InputError(f"the fleet's token {path} belongs to another user, who knows it", fix=_ANOTHER)
     if state.st_mode & private.UMASK:
         mode = stat.S_IMODE(state.st_mode)
         raise InputError(
@@ -76,14 +76,14 @@ def _refuse_known(path: Path, state: os.stat_result) -> None:
             fix=f"`rm {path}` and `bench fleet up` make a new one; `chmod 600 {path}` where nobody else has had it",
         )
     if state.st_nlink > 1:
-        raise InputError(f"the fleet's token {path} has {state.st_nlink} names (hard links), not one", fix=ANOTHER)
+        raise InputError(f"the fleet's token {path} has {state.st_nlink} names (hard links), not one", fix=_ANOTHER)
 
 
 def _refuse_unlikely(path: Path, content: bytes) -> None:
     """Refuse a content that is no token."""
     token = content.strip()
     if len(content) > LONGEST:
-        raise InputError(f"{path} is no token of a fleet: it has more than {LONGEST} characters", fix=ANOTHER)
+        raise InputError(f"{path} is no token of a fleet: it has more than {LONGEST} characters", fix=_ANOTHER)
     if len(token) < SHORTEST:
         fault = f"it has {len(token)} characters" if token else "it is empty"
         raise InputError(
@@ -91,4 +91,4 @@ def _refuse_unlikely(path: Path, content: bytes) -> None:
             fix=f"`rm {path}` and `bench fleet up` make a new one",
         )
     if not all(33 <= byte <= 126 for byte in token):
-        raise InputError(f"{path} is no token of a fleet: it has other characters than those of ASCII", fix=ANOTHER)
+        raise InputError(f"{path} is no token of a fleet: it has other characters than those of ASCII", fix=_ANOTHER)

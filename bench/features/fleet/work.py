@@ -36,10 +36,10 @@ from bench.pipeline.place import Begun, Here
 from bench.plugins import catalog
 from bench.records.lines import Failure, Quality
 
-WAIT_S = 600.0
+_WAIT_S = 600.0
 """Time that a step waits for whoever measures on its machine without the fleet."""
 
-UNFIT = frozenset(
+_UNFIT = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE),
         *(errno.EACCES, errno.ENOTDIR, errno.EEXIST),
@@ -104,7 +104,7 @@ def prepared(cells: Sequence[Cell], limits: Limits, sent: Sequence[tuple[str, st
 def portable(cells: Sequence[Cell], limits: Limits) -> list[Path]:
     """The portable files of cells that were prepared here."""
     paths: dict[Path, None] = {}
-    with _fit(), lease.hold(wait_s=WAIT_S):
+    with _fit(), lease.hold(wait_s=_WAIT_S):
         for cell in cells:
             with contextlib.suppress(ArtifactError):  # it was lost since
                 paths |= dict.fromkeys(prepare.portable_of(cell, limits))
@@ -130,7 +130,7 @@ def verified(
 
 def content(path: Path) -> Content:
     """A file of this machine's cache, to be kept in Ray's object store."""
-    with lease.hold(wait_s=WAIT_S):
+    with lease.hold(wait_s=_WAIT_S):
         return cache.entry_text(path), np.fromfile(path, np.uint8)
 
 
@@ -156,7 +156,7 @@ def block(
         BenchError: the machine is in use or cannot go on, or one of the cells is another cell here.
     """
     began_s = time.monotonic()
-    with _fit() as still_lives, lease.hold(wait_s=WAIT_S):
+    with _fit() as still_lives, lease.hold(wait_s=_WAIT_S):
         start_s = time.time()
         subjects, failures = [], []
         for value in others:
@@ -280,7 +280,7 @@ def _fit() -> Iterator[Callable[[], None]]:
     try:
         yield still_lives
     except OSError as error:
-        if error.errno not in UNFIT:
+        if error.errno not in _UNFIT:
             raise
         raise UnfitError(f"{error.strerror or error} ({error.filename or cache.folder()})") from error
 
@@ -291,7 +291,7 @@ def _as_told(step: Callable[[Callable[[Any], None]], None]) -> Iterator[Any]:
 
     def run() -> None:
         try:
-            with _fit() as still_lives, lease.hold(wait_s=WAIT_S):
+            with _fit() as still_lives, lease.hold(wait_s=_WAIT_S):
 
                 def send(each: Any) -> None:
                     still_lives()

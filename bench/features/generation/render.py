@@ -12,7 +12,7 @@ from bench.records import machines
 from bench.report import writing
 from bench.report.writing import DASH
 
-LEGEND = (
+_LEGEND = (
     "TTFT: time to first token, the prefill of a prompt of so many tokens. TPOT: time per output token, with so many "
     "and more tokens in the cache (KV depth); p50 (p90). Bound: the least time in which this machine reads the weights "
     "and the cache once, over the TPOT, at the least depth. Greedy: share of the tokens that the engine chooses by "
@@ -22,11 +22,11 @@ LEGEND = (
     "TPOT of what is trained, run by its own framework, over this one's at the least depth, paired, with the 95 % "
     "interval; above 1 is faster."
 )
-WIDE = 150
-"""Characters of a terminal that shows all columns; narrower, those in `NARROW` alone."""
-NARROW = ("ttft", "tpot", "bound", "metric", "greedy")
+_WIDE = 150
+"""Characters of a terminal that shows all columns; narrower, those in `_NARROW` alone."""
+_NARROW = ("ttft", "tpot", "bound", "metric", "greedy")
 
-Column = tuple[str, str, Callable[[Deployment], str]]
+_Column = tuple[str, str, Callable[[Deployment], str]]
 """What kind of figure it is, its title, and its text."""
 
 
@@ -44,12 +44,12 @@ def render(deployments: Sequence[Deployment], *, format: str) -> str:
     for deployment in deployments:
         groups.setdefault((deployment.family, deployment.threads), []).append(deployment)
     tables = [_table(family, threads, members, format) for (family, threads), members in groups.items()]
-    legend = LEGEND.format(dash=DASH)
+    legend = _LEGEND.format(dash=DASH)
     if format == "table":
         width = writing.terminal_width()
-        if width < WIDE:
-            legend += f" At this width some columns are left out; COLUMNS={WIDE} shows all."
-        legend = textwrap.fill(legend, min(width, WIDE))
+        if width < _WIDE:
+            legend += f" At this width some columns are left out; COLUMNS={_WIDE} shows all."
+        legend = textwrap.fill(legend, min(width, _WIDE))
     return "\n".join([*tables, legend + "\n"])
 
 
@@ -66,8 +66,8 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
         lines = [[deployment.name, *(text(deployment) for _, _, text in columns)] for deployment in members]
         above = writing.paragraph(machines.sentences(rows), format)
         return f"### {head}\n\n{above}" + writing.markdown(titles, lines, [True, *[False] * len(columns)])
-    if writing.terminal_width() < WIDE:
-        columns = [column for column in columns if column[0] in NARROW]
+    if writing.terminal_width() < _WIDE:
+        columns = [column for column in columns if column[0] in _NARROW]
     figures = [[title, *(text(deployment) for deployment in members)] for _, title, text in columns]
     room = max(
         writing.NARROWEST_NAME, writing.room_for_names([rows[0] for rows in figures], [*zip(*figures, strict=True)])
@@ -78,11 +78,11 @@ def _table(family: str, threads: int, members: Sequence[Deployment], format: str
     return head + writing.plain(["deployment", *(rows[0] for rows in figures)], lines, format=format)
 
 
-def _columns(members: Sequence[Deployment], stages: Sequence[TaskName]) -> list[Column]:
+def _columns(members: Sequence[Deployment], stages: Sequence[TaskName]) -> list[_Column]:
     prefills = [stage for stage in stages if stage.is_prefill]
     decodes = [stage for stage in stages if not stage.is_prefill]
     metric = members[0].metric_name
-    columns: list[Column] = [_prefill(stage) for stage in prefills]
+    columns: list[_Column] = [_prefill(stage) for stage in prefills]
     columns += [_decode(stage) for stage in decodes]
     if decodes:
         first = decodes[0]
@@ -124,7 +124,7 @@ def _reserved(num_tokens: int | None) -> str:
     return "grows" if num_tokens is None else f"{num_tokens:,}"
 
 
-def _prefill(stage: TaskName) -> Column:
+def _prefill(stage: TaskName) -> _Column:
     return (
         "ttft",
         f"TTFT\n{stage.num_prompt} (ms)",
@@ -132,7 +132,7 @@ def _prefill(stage: TaskName) -> Column:
     )
 
 
-def _decode(stage: TaskName) -> Column:
+def _decode(stage: TaskName) -> _Column:
     def text(deployment: Deployment) -> str:
         row = deployment.rows.get(stage)
         if row is None:
@@ -153,7 +153,7 @@ def _bound(deployment: Deployment, stage: TaskName) -> str:
     return DASH if row is None or row.roof_share is None else f"{100 * row.roof_share:.3g}"
 
 
-def _over(name: str, stage: TaskName) -> Column:
+def _over(name: str, stage: TaskName) -> _Column:
     def text(deployment: Deployment) -> str:
         ratio = deployment.over[name].get(stage)
         return DASH if ratio is None else f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"

@@ -8,7 +8,7 @@ from typing import Any
 from bench.report import terminal
 from bench.report.views import View, number_text
 
-MOST_LINES = 20
+_MOST_LINES = 20
 """Lines shown of each kind of difference; the JSON has all of them."""
 
 
@@ -51,9 +51,9 @@ def _lines(differences: Mapping[str, Any]) -> Sequence[str]:
     ]
     lines = [f"{differences['num_same']} nodes and {differences['num_same_weights']} weights are the same"]
     for block in blocks:
-        lines += block[:MOST_LINES]
-        if len(block) > MOST_LINES:
-            lines.append(f"{block[0].partition(':')[0]}: {len(block) - MOST_LINES} more; --format json has them all")
+        lines += block[:_MOST_LINES]
+        if len(block) > _MOST_LINES:
+            lines.append(f"{block[0].partition(':')[0]}: {len(block) - _MOST_LINES} more; --format json has them all")
     return lines
 
 

@@ -12,7 +12,7 @@ from bench.features.load.service import Driver, Service
 CAPACITY_S = 1.0
 """Seconds of requests that tell how many a service answers in a second."""
 FIRST_REQUESTS = 16
-MOST_REQUESTS = 4096
+_MOST_REQUESTS = 4096
 ALONE = 16
 """Requests that are sent one after the other, to tell the latency when none waits."""
 
@@ -44,9 +44,9 @@ def measure(driver: Driver, service: Service) -> Capacity:
             break
         seconds = float(served.received_ns.max() - served.sent_ns.min()) / 1e9
         rate = len(served.due_ns) / seconds
-        if seconds >= CAPACITY_S or 2 * number > MOST_REQUESTS or run.gave_up is not None:
+        if seconds >= CAPACITY_S or 2 * number > _MOST_REQUESTS or run.gave_up is not None:
             break  # where more would wait than may, those that were answered tell
-        number = min(MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
+        number = min(_MOST_REQUESTS, max(2 * number, int(number * CAPACITY_S / seconds)))
     if rate == 0:
         raise ChildError("error", f"it answers none of {number} requests that are sent at once")
     apart_ns = int(4e9 * service.setup.at_once / rate)

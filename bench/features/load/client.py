@@ -18,8 +18,8 @@ import numpy as np
 from bench.features.load import wire
 from bench.features.load.ledger import Ledger
 
-PR_SET_TIMERSLACK = 29
-LEAD_NS = 20_000_000
+_PR_SET_TIMERSLACK = 29
+_LEAD_NS = 20_000_000
 """Time before the first request is due, in which the client gets ready."""
 
 
@@ -52,7 +52,7 @@ def replay(
         gc.collect()
         gc.disable()
         try:
-            begin = time.perf_counter_ns() + LEAD_NS
+            begin = time.perf_counter_ns() + _LEAD_NS
             gave_up = client.run([begin + each for each in due], rows)
         finally:
             gc.enable()
@@ -130,4 +130,4 @@ def sharpen_timers() -> None:
     Source: prctl(2).
     """
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from bench.measure.limits import Limits
     from bench.tasks.adopt import Options as Own
 
-BOUNDS_IN_RUN = 4
+_BOUNDS_IN_RUN = 4
 """Bounds on the latency that a run lasts at least: in a shorter run no request waits so long."""
 
-PLANNED = ("scenario", "rate", "instances", "sessions", "max_batch", "max_delay", "idle")
+_PLANNED = ("scenario", "rate", "instances", "sessions", "max_batch", "max_delay", "idle")
 """Options that a plan takes no notice of."""
 
 Scenarios = Annotated[
@@ -36,24 +36,26 @@ Rate = Annotated[
 Latency = Annotated[
     str | None, typer.Option(help="Bound on the latency, such as 20ms: the highest rate that keeps it is found.")
 ]
-Instances = Annotated[int, typer.Option(min=1, help="Worker processes of each service.")]
-Sessions = Annotated[
+_Instances = Annotated[int, typer.Option(min=1, help="Worker processes of each service.")]
+_Sessions = Annotated[
     int, typer.Option(min=1, help="Sessions of each worker; of a runtime that is not made for that, as many workers.")
 ]
-MaxBatch = Annotated[int, typer.Option(min=1, max=128, help="Most requests of an inference.")]
-MaxDelay = Annotated[
+_MaxBatch = Annotated[int, typer.Option(min=1, max=128, help="Most requests of an inference.")]
+_MaxDelay = Annotated[
     str | None, typer.Option(help="Time that a request waits for others to share its inference, such as 2ms.")
 ]
-Baseline = Annotated[
+_Baseline = Annotated[
     str | None, typer.Option(help="Path of the cell that the others are compared with; the task's by default.")
 ]
-Plan = Annotated[bool, typer.Option("--plan", help="Find the best split of the cores into workers, threads and batch.")]
-Mlperf = Annotated[bool, typer.Option("--mlperf", help="Run each scenario as long as a submission to MLPerf.")]
-Idle = Annotated[str, typer.Option(help="Longest idleness of the sporadic scenario.")]
-Budget = Annotated[
+_Plan = Annotated[
+    bool, typer.Option("--plan", help="Find the best split of the cores into workers, threads and batch.")
+]
+_Mlperf = Annotated[bool, typer.Option("--mlperf", help="Run each scenario as long as a submission to MLPerf.")]
+_Idle = Annotated[str, typer.Option(help="Longest idleness of the sporadic scenario.")]
+_Budget = Annotated[
     str, typer.Option(help="Time for comparing the cells of one request; a launch that has begun comes to its end.")
 ]
-Launches = Annotated[int, typer.Option(min=1, help="Launches of a service to compare.")]
+_Launches = Annotated[int, typer.Option(min=1, help="Launches of a service to compare.")]
 
 
 def load(
@@ -70,16 +72,16 @@ def load(
     scenario: Scenarios = None,
     rate: Rate = None,
     latency: Latency = None,
-    instances: Instances = 1,
-    sessions: Sessions = 1,
-    max_batch: MaxBatch = 1,
-    max_delay: MaxDelay = None,
-    baseline: Baseline = None,
-    plan: Plan = False,
-    mlperf: Mlperf = False,
-    idle: Idle = "10s",
-    budget: Budget = "5m",
-    launches: Launches = 4,
+    instances: _Instances = 1,
+    sessions: _Sessions = 1,
+    max_batch: _MaxBatch = 1,
+    max_delay: _MaxDelay = None,
+    baseline: _Baseline = None,
+    plan: _Plan = False,
+    mlperf: _Mlperf = False,
+    idle: _Idle = "10s",
+    budget: _Budget = "5m",
+    launches: _Launches = 4,
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     results: options.Results = options.RESULTS,
@@ -140,7 +142,7 @@ def _check_plan(ctx: typer.Context, latency: str | None, baseline: str | None) -
             f"--plan compares with the way that answers most requests a second, not with {baseline}",
             fix="leave out --baseline",
         )
-    sources = {name: ctx.get_parameter_source(name) for name in PLANNED}
+    sources = {name: ctx.get_parameter_source(name) for name in _PLANNED}
     ignored = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if ignored:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in ignored)
@@ -159,7 +161,7 @@ def _bound(latency: str | None, mlperf: bool) -> tuple[float | None, float]:
 
     duration_s = scenarios.SUBMISSION_S if mlperf else scenarios.USUAL_S
     bound_s = units.seconds_of(latency)
-    if bound_s is not None and BOUNDS_IN_RUN * bound_s > duration_s:
+    if bound_s is not None and _BOUNDS_IN_RUN * bound_s > duration_s:
         raise InputError(
             f"--latency {latency} is too long for runs of {duration_s:g} s: at most a quarter of them",
             fix="a time without a unit is in seconds; write 20ms for milliseconds",
@@ -206,7 +208,7 @@ def _measure(
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
-    from bench.features.load.plan import Plan
+    from bench.features.load.plan import _Plan
     from bench.features.load.sweep import Services, notes_on_several
     from bench.measure import machine
     from bench.measure.block import Method
@@ -222,7 +224,7 @@ def _measure(
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
-        services = (Plan if plan else Services)(store, limits, observer, wanted)
+        services = (_Plan if plan else Services)(store, limits, observer, wanted)
         Sweep(store, settings, observer, measure=services.measure).run(cells)
     return store
 

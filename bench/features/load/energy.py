@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-POWERCAP = Path("/sys/class/powercap")
+_POWERCAP = Path("/sys/class/powercap")
 LOOK_S = 30.0
 """Time between two looks at the counters: at 2 kW, a counter of 65.5 kJ begins anew in 33 s."""
-UNITS_IN_JOULE = 1_000_000
+_UNITS_IN_JOULE = 1_000_000
 """Microjoules, in which the counters count."""
 
 
@@ -87,12 +87,12 @@ class Gpu:
             raise OSError(str(error)) from error
 
 
-def counters(root: Path = POWERCAP) -> tuple[Counter, ...]:
+def counters(root: Path = _POWERCAP) -> tuple[Counter, ...]:
     """All counters of the machine that this user may read and that count different energy."""
     return (*zones(root), *gpus())
 
 
-def zones(root: Path = POWERCAP) -> tuple[Zone, ...]:
+def zones(root: Path = _POWERCAP) -> tuple[Zone, ...]:
     """The kernel's counters of packages, and of memory beside them.
 
     The counters of cores and of graphics are within those of their package, and that of the whole platform is about the
@@ -194,7 +194,7 @@ class Meter:
         except (OSError, ValueError):
             self._counters = ()
             return None
-        self._joules += sum(passed) / UNITS_IN_JOULE
+        self._joules += sum(passed) / _UNITS_IN_JOULE
         self._last = dict(now)
         return self._joules if self._counters else None
 

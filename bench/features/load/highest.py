@@ -11,22 +11,22 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-STEP = 1.25
+_STEP = 1.25
 """Ratio of two rates that are tried one after the other, until one keeps the latency and the other does not."""
 RESOLUTION = 1.06
 """Ratio of the two rates between which the highest rate is interpolated, at most."""
-HIGHEST_TIMES = 1000.0
+_HIGHEST_TIMES = 1000.0
 """Times the first rate above which no rate is tried: requests are too few then to wait for each other."""
 LOWEST_SHARE = 0.2
 """Share of the first rate below which no rate is tried, and none is said to keep the latency: the same requests take
 long to come there."""
-BELOW = 0.5
+_BELOW = 0.5
 """Share of the lowest rate that was tried at which the latency is tried, too: there it must be kept all the more."""
-FALL = 1.25
-"""Latency above the bound over that at a rate which is higher by `STEP` or more, from which it is said to fall."""
+_FALL = 1.25
+"""Latency above the bound over that at a rate which is higher by `_STEP` or more, from which it is said to fall."""
 MOST_AGAIN = 6
 """Probes that are made again in a search, to tell a fall from noise."""
-ROUNDED = 1 + 1e-9
+_ROUNDED = 1 + 1e-9
 """Ratio of two rates that are the same but for rounding."""
 
 
@@ -103,20 +103,20 @@ def _highest(keeps: Callable[[float], bool], probes: Sequence[Probe], bound_ns: 
     low = high = guess
     if keeps(guess):
         while True:
-            low, high = high, high * STEP
-            if high > HIGHEST_TIMES * guess:
+            low, high = high, high * _STEP
+            if high > _HIGHEST_TIMES * guess:
                 return None
             if not keeps(high):
                 break
     else:
         while True:
-            low, high = low / STEP, low
+            low, high = low / _STEP, low
             if low < LOWEST_SHARE * guess:
                 _look_above(keeps, probes)
                 return None
             if keeps(low):
                 break
-    keeps(BELOW * min(probe.rate for probe in probes))
+    keeps(_BELOW * min(probe.rate for probe in probes))
     while high > low * RESOLUTION:
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(middle) else (low, middle)
@@ -127,14 +127,14 @@ def _highest(keeps: Callable[[float], bool], probes: Sequence[Probe], bound_ns: 
 def _look_above(keeps: Callable[[float], bool], probes: Sequence[Probe]) -> None:
     """Try higher rates than the first, as long as the latency does not rise with the rate."""
     least_ns, rate = min(probe.latency_ns for probe in probes), probes[0].rate
-    while next(probe.latency_ns for probe in probes if probe.rate == rate) <= FALL * least_ns:
+    while next(probe.latency_ns for probe in probes if probe.rate == rate) <= _FALL * least_ns:
         rate *= 2
-        if rate > HIGHEST_TIMES * probes[0].rate or keeps(rate):
+        if rate > _HIGHEST_TIMES * probes[0].rate or keeps(rate):
             return
 
 
 def fall(probes: Sequence[Probe], bound_ns: float) -> tuple[Probe, Probe] | None:
-    """Two rates of which the lower one is above the bound and the higher one has less latency, by `FALL`.
+    """Two rates of which the lower one is above the bound and the higher one has less latency, by `_FALL`.
 
     Of a rate that was tried again, that latency counts which makes the fall smaller. None where no two rates are so.
     """
@@ -150,7 +150,7 @@ def fall(probes: Sequence[Probe], bound_ns: float) -> tuple[Probe, Probe] | None
         (low, high)
         for low in least
         for high in most
-        if high.rate * ROUNDED >= low.rate * STEP and low.latency_ns > max(bound_ns, FALL * high.latency_ns)
+        if high.rate * _ROUNDED >= low.rate * _STEP and low.latency_ns > max(bound_ns, _FALL * high.latency_ns)
     ]
     return max(pairs, key=lambda pair: pair[0].latency_ns / pair[1].latency_ns, default=None)
 

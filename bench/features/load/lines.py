@@ -23,7 +23,7 @@ HIGHEST = "highest_rate"
 """The statistic of a launch's highest rates: the time between two requests, so that less is better as in latencies."""
 PERCENTILES = {P50: 50.0, P90: 90.0, P99: 99.0}
 """The statistics of a slice, and the percentile that each of them is."""
-LONG_NS = 50_000_000
+_LONG_NS = 50_000_000
 """Bound on the latency above which its 90th percentile is bounded: slow services get too few requests for the 99th."""
 SHAPE = (0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.0, 99.0, 99.5, 99.9, 100.0)
 """Percentiles of all slices together, which pictures show."""
@@ -253,7 +253,7 @@ def figures(runs: Sequence[Run]) -> dict[str, object]:
 
 def bounded(most_ns: float) -> str:
     """The one of `PERCENTILES` of which a bound on the latency, in nanoseconds, is a bound."""
-    return P90 if most_ns > LONG_NS else P99
+    return P90 if most_ns > _LONG_NS else P99
 
 
 def percentile(served: Served, statistic: str) -> float:

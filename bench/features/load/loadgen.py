@@ -35,11 +35,11 @@ SCENARIOS = {
 TOKENS = "use_token_latencies"
 """The load generator's setting by which first tokens are told, and its bounds are those on times of tokens."""
 SUMMARY = "mlperf_log_summary.txt"
-RESULT = re.compile(r"^Result is : (VALID|INVALID)$", re.MULTILINE)
-UNMET = re.compile(r"^\s*([A-Za-z ]+?) satisfied *: *(?:NO|No)\b", re.MULTILINE)
-FIGURE = re.compile(r"^\s*([A-Za-z0-9. ()]+?)\s*: ([-+0-9.e]+)$", re.MULTILINE)
-ERRORS = re.compile(r"^[1-9]\d* ERRORS? encountered")
-POLL_NS = 50_000_000
+_RESULT = re.compile(r"^Result is : (VALID|INVALID)$", re.MULTILINE)
+_UNMET = re.compile(r"^\s*([A-Za-z ]+?) satisfied *: *(?:NO|No)\b", re.MULTILINE)
+_FIGURE = re.compile(r"^\s*([A-Za-z0-9. ()]+?)\s*: ([-+0-9.e]+)$", re.MULTILINE)
+_ERRORS = re.compile(r"^[1-9]\d* ERRORS? encountered")
+_POLL_NS = 50_000_000
 """Time after which the thread that takes answers looks whether it is still needed."""
 
 
@@ -174,7 +174,7 @@ class _Service:
                 os.write(self._queue, record)
                 return
             except BlockingIOError:  # offline, all requests come at once
-                select.select([], [self._queue], [], POLL_NS / 1e9)
+                select.select([], [self._queue], [], _POLL_NS / 1e9)
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -192,7 +192,7 @@ class _Service:
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         while not self._stopped.is_set():
-            data = self.ledger.take(self._replies, POLL_NS)
+            data = self.ledger.take(self._replies, _POLL_NS)
             firsts, ids = [], []
             with self._lock:
                 for number, _, _, _, batch in wire.ANSWER_STRUCT.iter_unpack(data):
@@ -241,12 +241,12 @@ def summary(folder: Path) -> Summary:
     """
     text = (folder / SUMMARY).read_text()
     head, _, rest = text.partition("Test Parameters Used")
-    match = RESULT.search(head)
+    match = _RESULT.search(head)
     if match is None:
         raise ValueError(f"{SUMMARY} of the load generator has no result")
-    unmet = [" ".join(name.split()).lower() for name in UNMET.findall(head)]
-    errors = [line.strip() for line in rest.splitlines() if ERRORS.search(line)]
+    unmet = [" ".join(name.split()).lower() for name in _UNMET.findall(head)]
+    errors = [line.strip() for line in rest.splitlines() if _ERRORS.search(line)]
     reason = ", ".join((*(f"{name} not met" for name in unmet), *errors))
-    figures = {name: float(value) for name, value in FIGURE.findall(head)}
+    figures = {name: float(value) for name, value in _FIGURE.findall(head)}
     is_valid = match[1] == "VALID"
     return Summary(is_valid=is_valid, reason="" if is_valid else reason or "no reason was given", figures=figures)

@@ -9,7 +9,7 @@ from bench.features.load import plots, turns
 from bench.records.folder import Results
 from bench.report.section import Section
 
-ALT = "latency and waiting of services under load"
+_ALT = "latency and waiting of services under load"
 
 
 def sections(stored: Results, cells: Collection[Cell]) -> Iterator[tuple[str, Section]]:
@@ -26,4 +26,4 @@ def sections(stored: Results, cells: Collection[Cell]) -> Iterator[tuple[str, Se
         served = dict.fromkeys(way.cell.path for each in of_task for way in each.launches)
         drawings = plots.drawings([records[path] for path in served], of_task)
         if drawings:
-            yield task, Section(title="Under load", figures=[(ALT, drawing) for drawing in drawings])
+            yield task, Section(title="Under load", figures=[(_ALT, drawing) for drawing in drawings])

@@ -31,7 +31,7 @@ from bench.measure.subject import Subject
 
 FAILED = "turns"
 """Stands for a scenario in the line of a service that failed while services took turns."""
-MIN_PASSES = 2
+_MIN_PASSES = 2
 """Passes of a launch at least, besides that which warms up."""
 SLICE_REQUESTS = 200
 """Requests of a slice, unless they take longer than `SLICE_S`; for a highest rate, as many as its percentile needs."""
@@ -211,11 +211,11 @@ def run_block(
         for member, role in turns.roles(baseline, members):
             block.open(member, role, stack, limits)
         for number, arrivals in enumerate(slices):
-            if number > MIN_PASSES and out_of_time():
+            if number > _MIN_PASSES and out_of_time():
                 break
             block.run_pass(arrivals, f"slice {number} of {len(slices) - 1}" if number else "slice to warm up")
         for number, start in enumerate(starts):
-            if number >= MIN_PASSES and out_of_time():
+            if number >= _MIN_PASSES and out_of_time():
                 break
             assert bound is not None
             assert probed is not None

@@ -29,31 +29,33 @@ if TYPE_CHECKING:
 
 HEIGHT, QUEUE_HEIGHT, BAR, LEFT = 3.4, 1.3, 0.2, 0.75  # inches
 CLOSE = 1.12  # ratio of rates whose latencies share a median
-LOG_RANGE = 5.0  # a wider range of rates gets a logarithmic axis
+_LOG_RANGE = 5.0  # a wider range of rates gets a logarithmic axis
 PAD = 1.15  # ratio of an end of a logarithmic axis to the value next to it
-TICKS = (0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
+_TICKS = (0.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9)
 """Percentiles that an axis names, besides the last."""
-LAST = 3.5
+_LAST = 3.5
 """Where the largest latency stands on an axis of percentiles, on which 99 % stand at 2 and 99.9 % at 3."""
 LONGEST_NAME = 120
-EDGED: Any = {"ms": 6.5, "mec": "black", "mew": 0.7, "zorder": 4}
+_EDGED: Any = {"ms": 6.5, "mec": "black", "mew": 0.7, "zorder": 4}
 """Look of the mark of a highest rate."""
-KNEE = (
+_KNEE = (
     "Dots: each rate that was tried in each launch. Marks: medians over rates within {:.0f} % of one another. Edged "
     "marks, and the panel below: the highest rate at which the latency keeps the bound (dashed), with its 95 % "
     "interval. Crosses: rates with which a service could not keep up. Services: {}."
 )
-HIGHEST_RATES = "The rate at which the latency of a service comes to the bound, with its 95 % interval.{} Services: {}."
+_HIGHEST_RATES = (
+    "The rate at which the latency of a service comes to the bound, with its 95 % interval.{} Services: {}."
+)
 LOST = " Crosses: rates with which a service could not keep up."
 """Of figures that show such a rate."""
-RATES = "rates"
+_RATES = "rates"
 """End of the name of the figure of the highest rates alone."""
 PERCENTILES = (
     "Latency from the time at which a request is due to its answer, under the same arrivals for all; medians over the "
     "launches. The axis of the percentiles p is logarithmic in 1 / (1 - p). Dotted, hollow: a launch has too few "
     "requests to tell these percentiles well. Services: {}. {}"
 )
-QUEUE = (
+_QUEUE = (
     "Server scenario of MLPerf's load generator{}; {}. Waiting: requests that were sent and not answered, with those "
     "of the running inferences."
 )
@@ -97,7 +99,7 @@ def drawings(records: Iterable[Record], all_turns: Iterable[Turns]) -> list[byte
     import matplotlib
 
     with matplotlib.rc_context(canvas.STYLE):
-        shown = [figure for name, figure in _figures(records, all_turns) if not name.endswith(f"-{RATES}")]
+        shown = [figure for name, figure in _figures(records, all_turns) if not name.endswith(f"-{_RATES}")]
         return [canvas.content(figure, "svg") for figure in shown]
 
 
@@ -127,7 +129,7 @@ def _figures(records: Iterable[Record], all_turns: Iterable[Turns]) -> Iterator[
         parts = [str(cell.task), f"b{cell.batch}t{cell.threads}", _served(turns.baseline)]
         parts += [f"{turns.rate:.4g}rps"] if turns.rate is not None else []
         parts += [f"{turns.bound[0]}-{turns.bound[1] / 1e6:g}ms"] if turns.bound else []
-        for what, figure in (("knee", _knee(turns)), (RATES, _rates(turns)), ("percentiles", _percentiles(turns))):
+        for what, figure in (("knee", _knee(turns)), (_RATES, _rates(turns)), ("percentiles", _percentiles(turns))):
             if figure is not None:
                 yield _file_name(*parts, what), figure
     for record in records:
@@ -194,7 +196,7 @@ def _knee(turns: Turns) -> Figure | None:
         left=LEFT,
         right=canvas.text_width([*notes.values(), bound]) + 0.2,
         handles=services.handles(tried),
-        footnote=KNEE.format(100 * (CLOSE - 1), services.shared),
+        footnote=_KNEE.format(100 * (CLOSE - 1), services.shared),
     )
     canvas.name_lines(below, [canvas.Line("", note, way == services.baseline) for way, note in notes.items()])
     _scale(above, "y", [*latencies, most_ms])
@@ -210,7 +212,7 @@ def _knee(turns: Turns) -> Figure | None:
         above.plot(*_columns(answered), **services.look(way, marker="o", ms=2.2, mew=0, ls="", alpha=0.5))
         above.plot(*_columns(_medians(points)), **services.look(way, ms=4))
         if (best := highest[way]) is not None:
-            look = services.look(way, **EDGED, ls=":", lw=1, markevery=[0])
+            look = services.look(way, **_EDGED, ls=":", lw=1, markevery=[0])
             above.plot([best.value] * 2, [most_ms, above.get_ylim()[0]], **look)
     return figure
 
@@ -228,7 +230,7 @@ def _rates(turns: Turns) -> Figure | None:
         left=canvas.text_width(services.names.values()) + 0.1,
         right=canvas.text_width(notes.values()) + 0.15,
         handles=[],
-        footnote=HIGHEST_RATES.format(LOST if any(map(_lost, tried.values())) else "", services.shared),
+        footnote=_HIGHEST_RATES.format(LOST if any(map(_lost, tried.values())) else "", services.shared),
     )
     lines = [canvas.Line(services.names[way], note, way == services.baseline) for way, note in notes.items()]
     canvas.name_lines(axes, lines)
@@ -248,7 +250,7 @@ def _mark_rates(
         axes.plot(lost, [index] * len(lost), color="#777777", marker="x", ms=3.5, ls="")
         if (best := highest[way]) is not None:
             ends = [[best.value - best.low], [min(best.high, 10 * max(rates)) - best.value]]
-            axes.errorbar(best.value, index, xerr=ends, **services.look(way, **EDGED, elinewidth=1.4, capsize=2))
+            axes.errorbar(best.value, index, xerr=ends, **services.look(way, **_EDGED, elinewidth=1.4, capsize=2))
 
 
 def _lost(points: Rates) -> list[float]:
@@ -322,7 +324,7 @@ def _percentiles(turns: Turns) -> Figure | None:
         footnote=PERCENTILES.format(services.shared, f"Could not keep up: {late}." if late else ""),
     )
     drawn = []
-    places = [LAST if percent == 100 else _place(percent) for percent in SHAPE]
+    places = [_LAST if percent == 100 else _place(percent) for percent in SHAPE]
     for way in shown:
         shape = [
             statistics.median(column) / 1e6
@@ -335,7 +337,7 @@ def _percentiles(turns: Turns) -> Figure | None:
         axes.plot(places[:num_clear], shape[:num_clear], **services.look(way, ms=4))
         drawn += shape
     _scale(axes, "y", drawn)
-    axes.set_xticks([*map(_place, TICKS), LAST], [*(f"{percent:g} %" for percent in TICKS), "max"])
+    axes.set_xticks([*map(_place, _TICKS), _LAST], [*(f"{percent:g} %" for percent in _TICKS), "max"])
     axes.set(xlabel="percentile of the requests", ylabel=_latency_title("latency"))
     return figure
 
@@ -362,7 +364,7 @@ def _queue(way: Way, run: LoadRun) -> Figure:
         left=LEFT,
         right=0.2,
         handles=[],
-        footnote=QUEUE.format(at_rate, "valid" if run.is_valid else report.invalid(run)),
+        footnote=_QUEUE.format(at_rate, "valid" if run.is_valid else report.invalid(run)),
     )
     for axes, (label, values), colour in zip(all_axes, panels.items(), canvas.COLOURS, strict=False):
         shares = [100 * index / max(1, len(values) - 1) for index in range(len(values))]
@@ -386,7 +388,7 @@ def _scale(axes: Axes, which: str, values: Iterable[float]) -> None:
 
     ordered, axis = sorted(values), axes.xaxis if which == "x" else axes.yaxis
     least, most = ordered[0], ordered[-1]
-    is_wide, margin = most > LOG_RANGE * least, 0.04 * (most - least) or 0.1 * most
+    is_wide, margin = most > _LOG_RANGE * least, 0.04 * (most - least) or 0.1 * most
     if is_wide or which == "y":
         axes.set(**{f"{which}scale": "log", f"{which}lim": (least / PAD, most * PAD)})
     else:

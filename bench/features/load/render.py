@@ -32,7 +32,7 @@ TOKENS = {
 """What the load generator says of services that generate texts of several tokens, by what it is called here."""
 FIGURE, TEXT, LEAST_NAME = 15, 12, 25
 """Characters of a line in a terminal: of a figure with an interval and of another text at most, of a name at least."""
-TOO_SLOW, TOO_FEW = "performance constraints not met", "early stopping not met"
+_TOO_SLOW, _TOO_FEW = "performance constraints not met", "early stopping not met"
 """What the load generator says where its bound on the latency is missed, and where too few requests show that it is
 kept."""
 
@@ -135,7 +135,7 @@ def invalid(run: LoadRun) -> str:
     bound_ns = run.settings.get("server_target_latency_ns")
     seen_ns = run.figures.get(f"{percent:.2f} percentile latency (ns)")
     unmet = run.reason.split(", ")
-    others = [reason for reason in unmet if reason not in (TOO_SLOW, TOO_FEW)]
+    others = [reason for reason in unmet if reason not in (_TOO_SLOW, _TOO_FEW)]
     is_of_latency = len(others) < len(unmet) and loadgen.TOKENS not in run.settings  # else bounds are on tokens
     if not is_of_latency or bound_ns is None or seen_ns is None:
         return f"invalid: {run.reason}"

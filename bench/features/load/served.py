@@ -10,8 +10,8 @@ import numpy as np
 
 from bench.api.errors import ChildError
 
-FORGED = "the workers sent answers that are none"
-LONG_AGO = np.iinfo(np.int64).min // 2
+_FORGED = "the workers sent answers that are none"
+_LONG_AGO = np.iinfo(np.int64).min // 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class Served:
         worker, start, end = self.worker[order], self.start_ns[order], self.end_ns[order]
         is_first = np.r_[True, (worker[1:] != worker[:-1]) | (start[1:] != start[:-1])]  # request of its inference
         workers, ends = worker[is_first], end[is_first]
-        before = np.r_[LONG_AGO, np.where(workers[1:] == workers[:-1], ends[:-1], LONG_AGO)]
+        before = np.r_[_LONG_AGO, np.where(workers[1:] == workers[:-1], ends[:-1], _LONG_AGO)]
         free = before[np.cumsum(is_first) - 1]
         took = (start - np.maximum(self.due_ns[order], free)) + (self.received_ns[order] - end)
         overhead = np.empty_like(took)
@@ -138,13 +138,13 @@ def read(path: Path, at_once: int) -> Served:
         is_known = len(number) == 0 or (number[0] >= 0 and number[-1] < len(sent) and np.all(np.diff(number) > 0))
         is_known &= len(begun) == 0 or (begun[0] >= 0 and begun[-1] < len(sent) and np.all(np.diff(begun) > 0))
         if not is_known:
-            raise ChildError("error", FORGED)
+            raise ChildError("error", _FORGED)
         requests = {name: saved[name][number] for name in ("due_ns", "rows", "sent_ns")}
     times = (requests["sent_ns"], answered["start_ns"], answered["end_ns"], answered["received_ns"])
     is_in_order = all(np.all(earlier <= later) for earlier, later in itertools.pairwise(times))
     is_ours = np.all((answered["worker"] >= 0) & (answered["worker"] < at_once) & (answered["batch"] >= 1))
     if not is_in_order or not is_ours:
-        raise ChildError("error", FORGED)
+        raise ChildError("error", _FORGED)
     is_lost = np.ones(len(sent), bool)
     is_lost[number] = False
     return Served(**requests, **answered, lost_ns=sent[is_lost])

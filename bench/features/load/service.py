@@ -25,13 +25,13 @@ from bench.measure.process import Child
 from bench.measure.scratch import Scratch
 from bench.measure.subject import Subject
 
-GRACE_S = 30.0
+_GRACE_S = 30.0
 """Time that a client may take beyond the time that its requests take."""
-STOPPING_S = 5.0
+_STOPPING_S = 5.0
 """Time in which a worker stops serving when it is told to."""
-SILENT_TIMES = 5
+_SILENT_TIMES = 5
 """Times the longest inference of an idle service without an answer, after which a service is silent."""
-FIRST_S = 60.0
+_FIRST_S = 60.0
 """Time in which the first inference of a worker that learned no answers may end."""
 
 
@@ -81,7 +81,7 @@ class Bounds:
 
     Attributes:
         most_waiting: requests that may wait at a time: of more, the service is overloaded.
-        silent_s: seconds without an answer while requests wait; `SILENT_TIMES` inferences where these take longer.
+        silent_s: seconds without an answer while requests wait; `_SILENT_TIMES` inferences where these take longer.
     """
 
     most_waiting: int = 4096
@@ -89,7 +89,7 @@ class Bounds:
 
     def after(self, service: Service) -> Bounds:
         """The bounds for a service, by how long its inferences take."""
-        return dataclasses.replace(self, silent_s=max(self.silent_s, SILENT_TIMES * service.longest_s))
+        return dataclasses.replace(self, silent_s=max(self.silent_s, _SILENT_TIMES * service.longest_s))
 
     def as_arguments(self) -> dict[str, int]:
         """The arguments of the client's operations."""
@@ -121,7 +121,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         self._stack = contextlib.ExitStack()
         self._children: list[Child] = []
         self.num_rows = self.started_ns = 0
-        self.longest_s = 0.0 if learns else FIRST_S / SILENT_TIMES
+        self.longest_s = 0.0 if learns else _FIRST_S / _SILENT_TIMES
 
     def __enter__(self) -> Service:
         with self._stack:
@@ -190,7 +190,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
         wire.drop_waiting(self._replies)  # those to requests of a run that was given up
         with ThreadPoolExecutor(len(self._children)) as pool:
             futures = [
-                pool.submit(child.request, Serving.serve, timeout_s=most_s + STOPPING_S, **arguments)
+                pool.submit(child.request, Serving.serve, timeout_s=most_s + _STOPPING_S, **arguments)
                 for child in self._children
             ]
             try:
@@ -203,7 +203,7 @@ class Service(contextlib.AbstractContextManager["Service"]):
                 wire.drop_waiting(self._queue)
                 wire.stop(self._queue, self.setup.at_once)
             for each in futures:
-                each.result(timeout=most_s + 2 * STOPPING_S)
+                each.result(timeout=most_s + 2 * _STOPPING_S)
 
 
 def _note(outcome: BenchError | None, failed: list[BenchError]) -> None:
@@ -285,7 +285,7 @@ class Driver(contextlib.AbstractContextManager["Driver"]):
 
     def _run(self, service: Service, operation: Callable[..., Any], most_s: float, arguments: Mapping[str, Any]) -> Run:
         target, bounds = self._folder / "served.npz", self._bounds.after(service)
-        most_s += GRACE_S + bounds.silent_s
+        most_s += _GRACE_S + bounds.silent_s
         at_once = service.setup.at_once
         is_apart = _set_apart(self.pid, service)
         with service.serving(most_s, polls=is_apart) as futures:

@@ -27,16 +27,16 @@ from bench.api.generation import Generator
 from bench.features.load import wire
 from bench.measure.session import Worker
 
-CHECK_SHARE = 0.002
+_CHECK_SHARE = 0.002
 """Share of a worker's time in which it may copy answers, which are compared when it has stopped serving: a comparison
 takes milliseconds now and then, and the next request may wait."""
-MOST_KEPT = 64
+_MOST_KEPT = 64
 """Inferences whose answers are kept to be compared, drawn from all of them."""
-POLL_NS = 20_000_000
+_POLL_NS = 20_000_000
 """Time after an inference in which a worker with a core of its own polls for the next request before it sleeps."""
-OTHER_WORK_BYTES = 1 << 28
+_OTHER_WORK_BYTES = 1 << 28
 """Bytes that other work goes through: more than the caches of a server hold."""
-MOST_NOISE = 10 ** (-BROKEN_DB / 10)
+_MOST_NOISE = 10 ** (-BROKEN_DB / 10)
 """Power of the error over that of the answer, above which an answer is wrong: quantization by the values of a batch
 makes much less, the answer to another request makes more."""
 
@@ -106,7 +106,7 @@ class Server:
         Args:
             requests: path of the pipe of requests.
             answers: path of the pipe of answers.
-            polls: whether it looks for the next request all the time for `POLL_NS`, before it sleeps until that comes:
+            polls: whether it looks for the next request all the time for `_POLL_NS`, before it sleeps until that comes:
                 to wake it takes a virtual machine 100 microseconds and more.
 
         Returns:
@@ -120,7 +120,7 @@ class Server:
         ):
             begin, copied_ns = clock(), 0
             copies: list[tuple[list[int], Outputs]] = []
-            while batch := self._next(queue, more, POLL_NS if polls else 0):
+            while batch := self._next(queue, more, _POLL_NS if polls else 0):
                 rows = [row for _, row in batch]
                 feeds = self._feeds(rows)
                 start = clock()
@@ -136,9 +136,9 @@ class Server:
                 else:
                     fields = (start, end, self._worker, len(batch))
                     os.write(replies, b"".join(pack(number, *fields) for number, _ in batch))
-                if copied_ns <= CHECK_SHARE * (end - begin) and rows[0] >= 0 and self._expected:
-                    if len(copies) == MOST_KEPT:
-                        copies.pop(random.randrange(MOST_KEPT))
+                if copied_ns <= _CHECK_SHARE * (end - begin) and rows[0] >= 0 and self._expected:
+                    if len(copies) == _MOST_KEPT:
+                        copies.pop(random.randrange(_MOST_KEPT))
                     copies.append((rows, [np.array(output) for output in outputs]))
                     copied_ns += clock() - end
         for rows, outputs in copies:
@@ -197,7 +197,7 @@ class Server:
             for row, part in zip(rows, parts, strict=True):
                 self._checked += place == 0
                 expected = self._expected[row][place]
-                if part.shape != expected.shape or not noise_share(part, expected) <= MOST_NOISE:
+                if part.shape != expected.shape or not noise_share(part, expected) <= _MOST_NOISE:
                     self._wrong += 1
 
 
@@ -241,7 +241,7 @@ def serve(servers: Sequence[Server], requests: Path, answers: Path, *, polls: bo
 
 def _use_caches() -> Outputs:
     """Read and write more memory than any cache holds, as other work of a machine does."""
-    np.ones(OTHER_WORK_BYTES // 8).sum()
+    np.ones(_OTHER_WORK_BYTES // 8).sum()
     return []
 
 

@@ -31,13 +31,13 @@ LOGS = "loadgen"
 """Folder, beside the records, of the load generator's logs: one folder for each run."""
 USUAL_SHARE = 0.7
 """Share of the baseline's capacity at which services are compared, unless a rate is given."""
-USUAL_LATENCY = 10.0
+_USUAL_LATENCY = 10.0
 """Bound on the latency in the server scenario over the baseline's when none waits, unless a bound is given."""
 NUM_SLICES = 6
 """Slices of a launch, besides the first, which warms up."""
 NUM_PROBING = 2
 """Passes of a launch that look for the highest rate."""
-PROBING_PLACES = 7
+_PROBING_PLACES = 7
 """Places of the arrivals, evenly apart, at which these passes begin, one after the other."""
 OVERLOADED = "overloaded: more requests waited than a service keeps"
 
@@ -51,7 +51,7 @@ class Asked:
         sporadic: seconds of the longest idleness before a request that comes alone; None for no such requests.
         rate: requests a second; None for `USUAL_SHARE` of the baseline's capacity.
         latency_ns: bound on the latency for which the highest rate is looked for, and which the server scenario keeps;
-            None for no such search, and `USUAL_LATENCY` times the baseline's in the server scenario.
+            None for no such search, and `_USUAL_LATENCY` times the baseline's in the server scenario.
         duration_s: seconds that each scenario takes at least.
         setup: how each cell is served.
         bounds: when a run is given up.
@@ -141,7 +141,7 @@ class Services:
         return Demand(
             latency_ns=ends.latency_ns,
             rate=load.rate or (before[-1] if before else USUAL_SHARE * ends.rate),
-            most_latency_ns=load.latency_ns or USUAL_LATENCY * ends.latency_ns,
+            most_latency_ns=load.latency_ns or _USUAL_LATENCY * ends.latency_ns,
             duration_s=load.duration_s,
             num_tokens=_num_tokens(baseline),
         )
@@ -288,4 +288,4 @@ def notes_on_several(cells: Iterable[Cell]) -> list[str]:
 def starts(arrivals: Arrivals, number: int) -> list[int]:
     """For each pass of a launch that looks for highest rates, which arrival comes first: another one in each pass."""
     passes = range(number * NUM_PROBING, (number + 1) * NUM_PROBING)
-    return [len(arrivals.due_ns) * each // PROBING_PLACES % len(arrivals.due_ns) for each in passes]
+    return [len(arrivals.due_ns) * each // _PROBING_PLACES % len(arrivals.due_ns) for each in passes]

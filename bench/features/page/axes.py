@@ -12,7 +12,7 @@ from bench.report.figures.plots import LOG_RANGE
 from bench.report.figures.whiskers import drawn_latencies
 
 LOWER, HIGHER = "lower is better", "higher is better"
-FEWEST_TICKS, MOST_TICKS = 2, 6
+_FEWEST_TICKS, _MOST_TICKS = 2, 6
 NARROW_STEPS = 3
 """Steps on the axis of a track of bars, which is as wide as four numbers."""
 
@@ -58,9 +58,9 @@ class Axis:
             decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
             values = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
             values = [value for value in values if low <= value <= high]
-            if len(values) > MOST_TICKS:
+            if len(values) > _MOST_TICKS:
                 values = [value for value in values if f"{value:e}".startswith("1.0")]
-        if len(values) < FEWEST_TICKS:
+        if len(values) < _FEWEST_TICKS:
             numbers = MaxNLocator(self.most_steps, steps=[1, 2, 5, 10]).tick_values(low, high)
             values = [float(value) for value in numbers if low <= value <= high]
         return [(self.at(value * self.factor), f"{value:.6g}") for value in values]

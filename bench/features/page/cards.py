@@ -24,13 +24,13 @@ from bench.report.columns import scale
 from bench.report.figures.canvas import digits
 from bench.report.words import in_words, metric_in_words, title_of
 
-NEARLY_ALIKE = 1.1
+_NEARLY_ALIKE = 1.1
 """A smaller factor is told to three digits."""
-MOST_NAMED = 3
+_MOST_NAMED = 3
 """Deployments that may be as fast and are named in the sentence; the list below it has all."""
-NOTHING_TIMED = "no cell was timed and is right"
+_NOTHING_TIMED = "no cell was timed and is right"
 
-Phrase = tuple[str, str]
+_Phrase = tuple[str, str]
 """What stands out of a text, and the rest of it."""
 
 
@@ -59,16 +59,16 @@ class Card:
     task: str
     title: str
     outcome: str
-    advice: Phrase
+    advice: _Phrase
     row: Row | None
-    speed: tuple[Phrase, ...]
-    metric: Phrase
-    room: tuple[Phrase, ...]
+    speed: tuple[_Phrase, ...]
+    metric: _Phrase
+    room: tuple[_Phrase, ...]
     sure: str
     as_fast: str
     others: tuple[Row, ...]
     faster: str | None
-    commands: tuple[Phrase, ...]
+    commands: tuple[_Phrase, ...]
     warnings: tuple[str, ...]
     strip: Strip | None
 
@@ -112,7 +112,7 @@ def _card(deployment: Best, rows: Sequence[Row], picking: str | None, option: st
     named = [*dict.fromkeys(in_words(shown[cell]) for cell in deployment.others if cell in shown)]
     as_fast = outcome.may_be_as_fast(choice)
     if named:
-        as_fast += f": {'; '.join(named[:MOST_NAMED])}{'; ...' if len(named) > MOST_NAMED else ''}"
+        as_fast += f": {'; '.join(named[:_MOST_NAMED])}{'; ...' if len(named) > _MOST_NAMED else ''}"
     full = f"{in_words(row)}, {row.threads} thread{'s' if row.threads > 1 else ''}"
     advice = {
         WINNER: ("ship ", full),
@@ -152,7 +152,7 @@ def _without(answer: Answer | None, rows: Sequence[Row], picking: str | None, op
         speed=(),
         metric=("", ""),
         room=(),
-        sure=_lacking(answer) if answer else NOTHING_TIMED,
+        sure=_lacking(answer) if answer else _NOTHING_TIMED,
         as_fast="",
         others=(),
         faster=None,
@@ -176,7 +176,7 @@ def _title(row: Row) -> str:
     return row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
 
 
-def _speeds(deployment: Best, row: Row) -> Iterator[Phrase]:
+def _speeds(deployment: Best, row: Row) -> Iterator[_Phrase]:
     """How the latency compares with that of each framework's default: `7.2x`, ` as fast as PyTorch`."""
     for source, estimate in sorted(deployment.over.items(), key=lambda item: item[1].value if item[1] else 0.0):
         default = deployment.defaults[source]
@@ -187,15 +187,15 @@ def _speeds(deployment: Best, row: Row) -> Iterator[Phrase]:
             yield _speed(estimate, f"the default of {name}" if name == title_of(row.runtime) else name)
 
 
-def _speed(over: Estimate, name: str) -> Phrase:
+def _speed(over: Estimate, name: str) -> _Phrase:
     if over.low <= 1 <= over.high:
         return "", f"not shown to differ from {name}"
     times = over.value if over.value > 1 else 1 / over.value
-    factor = f"{digits(times, 3 if times < NEARLY_ALIKE else 2)}\N{MULTIPLICATION SIGN}"
+    factor = f"{digits(times, 3 if times < _NEARLY_ALIKE else 2)}\N{MULTIPLICATION SIGN}"
     return factor, f" as {'long' if over.value > 1 else 'fast'} as {name}"
 
 
-def _room(row: Row) -> Iterator[Phrase]:
+def _room(row: Row) -> Iterator[_Phrase]:
     if row.size_bytes is not None:
         yield _size(row.size_bytes), " file"
     if row.peak_rss_bytes is not None:
@@ -236,7 +236,7 @@ def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]]
     return shlex.join(["bench", "pick", *names, *(["--batch", str(batch)] if has_several else [])])
 
 
-def _commands(answer: Answer, picking: str | None, option: str) -> Iterator[Phrase]:
+def _commands(answer: Answer, picking: str | None, option: str) -> Iterator[_Phrase]:
     """The command that picks, or those that would decide."""
     if answer.choice.outcome == NONE:
         open_answer = answer if picking else dataclasses.replace(answer, tolerance=None)

@@ -18,13 +18,13 @@ from bench.report.columns import scale
 from bench.report.figures.canvas import digits
 from bench.report.writing import DASH, one_line
 
-LONGEST_TEXT = 600
-ENDS = {end for column in COLUMNS.values() for end in column.brackets or ()}
+_LONGEST_TEXT = 600
+_ENDS = {end for column in COLUMNS.values() for end in column.brackets or ()}
 """Keys of ends of intervals, which stand behind the figure."""
-CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
-STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
+_CHECKED = ("reference", "verified_by", "num_spot_samples", "num_samples", "metrics", "relative_error", "input_shapes")
+_STATE = {"load_1m": "load {}", "clock_mhz": "{} MHz", "governor": "governor {}", "temperature_c": "{} °C"}
 
-Section = dict[str, Any]
+_Section = dict[str, Any]
 
 
 def details(row: Row, record: Record, beside: Sequence[Launch]) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def details(row: Row, record: Record, beside: Sequence[Launch]) -> dict[str, Any
     }
 
 
-def _figures(row: Row) -> Section:
+def _figures(row: Row) -> _Section:
     lines = []
     for key, column in COLUMNS.items():
         value = getattr(row, key)
-        if key in ENDS or not column.in_details or value is None:
+        if key in _ENDS or not column.in_details or value is None:
             continue
         if key == "aa_low":
             ends = f"[{text_of(value, column.unit)}, {text_of(row.aa_high, column.unit)}]"
@@ -87,7 +87,7 @@ def text_of(value: object, unit: Unit = Unit.PLAIN, loss_unit: str | None = None
     return f"{value:,}" if isinstance(value, int) else one_line(str(value))
 
 
-def _making(record: Record) -> list[Section]:
+def _making(record: Record) -> list[_Section]:
     header, artifact = record.header, record.header.artifact
     info = artifact.info if artifact else {}
     facts = {key: getattr(artifact, key, None) for key in ("format", "sha256", "size_bytes", "canonical")}
@@ -96,7 +96,7 @@ def _making(record: Record) -> list[Section]:
         facts = {"model": header.origin, **facts}
     operators = (artifact and artifact.operators) or {}
     counts = sorted(operators.items(), key=lambda item: (-item[1], item[0]))
-    checked = {key: value for key in CHECKED if (value := getattr(record.quality, key, UNSET)) is not UNSET}
+    checked = {key: value for key in _CHECKED if (value := getattr(record.quality, key, UNSET)) is not UNSET}
     return [
         {"title": "How it was made", "lines": _lines({**facts, "recorded": header.time})},
         {"title": "Packages that made it", "lines": _lines(info.get("versions") or {})},
@@ -121,12 +121,12 @@ def _lines(values: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
 def _text(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     text = one_line(", ".join(map(str, value)) if isinstance(value, (list, tuple)) else text)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
 
 def _launch(launch: Launch) -> dict[str, Any]:
     samples = launches.samples(launch)
-    state = [(text, getattr(launch.machine, key, None)) for key, text in STATE.items()]
+    state = [(text, getattr(launch.machine, key, None)) for key, text in _STATE.items()]
     said = [text.format(value) for text, value in state if value is not None]
     phases = launch.memory.phases
     peaks = [phases["imports"].rss_bytes, *(phases[name].peak_rss_bytes for name in PHASES)]

@@ -44,7 +44,7 @@ COLUMNS = (
     *("model_rss_bytes", "size_bytes", "num_params", "load_ns", "first_inference_ns", "gmacs_per_s", "peak_share"),
 )
 """Keys of the columns; a table leaves out those that none of its rows has a value of."""
-FACETS = ("runtime", "precision", "outcome")
+_FACETS = ("runtime", "precision", "outcome")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ def _place(shown: Shown, prefix: str, looks: Mapping[str, Look], first: int) -> 
         sections=shown.sections,
         shown={row.cell: row for row in selection.rows},
         ids={row.cell: number for number, row in enumerate(selection.rows, first)},
-        facets={facet: sorted({_facet(row, facet) for row in shown.rows} - {""}) for facet in FACETS},
+        facets={facet: sorted({_facet(row, facet) for row in shown.rows} - {""}) for facet in _FACETS},
         looks={name: (COLOURS.index(look.colour), MARKERS.index(look.marker)) for name, look in looks.items()},
         strips=strips.MEANING,
         whiskers=whiskers.MEANING,

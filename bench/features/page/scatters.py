@@ -18,7 +18,7 @@ from bench.report.figures.plots import metric_limits, metric_title
 
 WIDTH, HEIGHT = 330, 250
 """Size of a panel in pixels for placing labels; a browser may draw the panel wider."""
-Segment = tuple[float, float, float, float]
+_Segment = tuple[float, float, float, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,9 @@ class Scatter:
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
-    steps: tuple[Segment, ...] = ()
+    steps: tuple[_Segment, ...] = ()
     front: tuple[str, ...] = ()
-    roofs: tuple[tuple[Segment, str], ...] = ()
+    roofs: tuple[tuple[_Segment, str], ...] = ()
 
 
 def against_latency(group: Group, task: Sequence[Row], *, higher_is_better: bool) -> list[Scatter]:
@@ -96,7 +96,7 @@ def _pareto(title: str, rows: Sequence[Row], task: Sequence[Row], y: Axis, key: 
     front = pareto.front(labels)
     places = {row.cell: (x.at(row.latency_p50_ns or 0.0), round(100 - y.at(value(row) or 0.0), 2)) for row in rows}
     corners = [places[cell] for cell in front]
-    steps: list[Segment] = []
+    steps: list[_Segment] = []
     ends = [*corners[1:], (100.0, corners[-1][1])] if corners else []
     for (left, top), (right, bottom) in zip(corners, ends, strict=True):
         steps += [(left, top, right, top), (right, top, right, bottom)]

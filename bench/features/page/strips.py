@@ -16,7 +16,7 @@ WIDTH = 300.0
 """Pixels of a strip on a narrow phone; a wider one only moves its marks apart."""
 DOT, PICK = 3.3, 6.0
 """Radius in pixels of a mark, and of that of the deployment to ship."""
-APART = 0.6
+_APART = 0.6
 """Pixels between two marks, at least, while there is room."""
 LANES = (0.0, 7.5, -7.5, 15.0, -15.0)
 """Where a mark may stand below or above the middle of its strip, in pixels; the first that is free is taken."""
@@ -24,7 +24,7 @@ LETTER, LABEL_LINE, AXIS_LINE = 6.4, 14.0, 19.0
 """Pixels of a letter, of a line of labels and of the axis."""
 LONGEST = 24
 """Characters of a label, at most."""
-AROUND = 1.12
+_AROUND = 1.12
 """Factor of the axis beyond the fastest and the slowest."""
 MEANING = (
     "Each mark is a deployment, the faster the further left. Named: the one to ship, with the 95 % interval "
@@ -111,7 +111,7 @@ def strip(rows: Iterable[Row], *, pick: str | None, lossy: Collection[str], name
     ends = whisker(chosen) if chosen else None
     drawn = [*drawn_latencies([chosen] if chosen else []), *(row.latency_p50_ns or 0.0 for row in timed)]
     factor, unit = unit_of("latency_p50_ns", timed)
-    axis = Axis(title=unit, low=min(drawn) / AROUND, high=max(drawn) * AROUND, factor=factor, is_log=True)
+    axis = Axis(title=unit, low=min(drawn) / _AROUND, high=max(drawn) * _AROUND, factor=factor, is_log=True)
     at = [axis.at(row.latency_p50_ns or 0.0) for row in timed]
     radii = [PICK if row is chosen else DOT for row in timed]
     lanes = _spread([WIDTH * x / 100 for x in at], radii)
@@ -148,7 +148,7 @@ def _spread(places: Sequence[float], radii: Sequence[float]) -> list[float]:
 
     for place, radius in zip(places, radii, strict=True):
         rooms = {lane: room(place, lane, radius) for lane in LANES}
-        free = [lane for lane in LANES if rooms[lane] >= APART]
+        free = [lane for lane in LANES if rooms[lane] >= _APART]
         placed.append((place, free[0] if free else max(LANES, key=rooms.__getitem__), radius))
     return [lane for _, lane, _ in placed]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bench.pipeline.graph_files import GraphFile
     from bench.report.views import View
 
-By = Annotated[
+_By = Annotated[
     Literal["node", "tensor", "weight", "buffer", "generation"] | None,
     typer.Option(
         help="node: shapes and costs. tensor: all shapes. weight: zeros and statistics. buffer: activation memory. "
@@ -24,23 +24,23 @@ By = Annotated[
         show_default=False,
     ),
 ]
-Format = Annotated[Literal["table", "json", "csv"], typer.Option(help="Format to print.")]
-Top = Annotated[int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")]
-Prompt = Annotated[
+_Format = Annotated[Literal["table", "json", "csv"], typer.Option(help="Format to print.")]
+_Top = Annotated[int, typer.Option(min=0, help="So many nodes or buffers, the most costly; 0 for all, in order.")]
+_Prompt = Annotated[
     int | None, typer.Option(min=1, help="By generation: tokens of the prompt; 512 by default.", show_default=False)
 ]
-New = Annotated[
+_New = Annotated[
     int | None,
     typer.Option(min=1, help="By generation: tokens that are generated; 128 by default.", show_default=False),
 ]
-Batch = Annotated[
+_Batch = Annotated[
     int | None, typer.Option(min=1, help="By generation: sequences at once; 1 by default.", show_default=False)
 ]
 Stored = Annotated[
     Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
     typer.Option(help="By generation: how weights are stored; by default as config.json says.", show_default=False),
 ]
-Threads = Annotated[
+_Threads = Annotated[
     int | None, typer.Option(min=1, help="By generation: threads; by default one a core.", show_default=False)
 ]
 
@@ -48,19 +48,19 @@ Threads = Annotated[
 def profile(
     model: options.Model,
     *,
-    by: By = None,
+    by: _By = None,
     shape: options.Shapes = None,
     dim: options.Dims = None,
     inputs: options.Inputs = None,
     observe: options.Observe = True,
     trust: options.Trust = False,
-    format: Format = "table",
-    top: Top = 20,
-    prompt: Prompt = None,
-    new: New = None,
-    batch: Batch = None,
+    format: _Format = "table",
+    top: _Top = 20,
+    prompt: _Prompt = None,
+    new: _New = None,
+    batch: _Batch = None,
     stored: Stored = None,
-    threads: Threads = None,
+    threads: _Threads = None,
     output: options.Output = None,
 ) -> None:
     """Shapes, MACs, parameters, bytes, zeros and planned memory of a model, before it is run.

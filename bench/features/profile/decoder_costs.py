@@ -27,7 +27,7 @@ from bench.tasks.failures import refused
 from bench.tasks.torch_decoders import KEEP
 from bench.tasks.transformers_inputs import most_positions
 
-COUNTED = "counted"
+_COUNTED = "counted"
 """Name of the attention that counts, among those of transformers."""
 
 
@@ -117,12 +117,12 @@ def _built(folder_model: transformers_models.Opened) -> Any:
             f"{kind.__name__} has an encoder; only models of a decoder alone are priced",
             fix="`bench profile` prices an ONNX file of each part",
         )
-    AttentionInterface.register(COUNTED, _attention)
+    AttentionInterface.register(_COUNTED, _attention)
     folder_model.config.use_cache = True
     failing = refused("transformers cannot build it from its config.json")
     with failing, counted(pretrained_folder.NO_WEIGHTS), torch.device("meta"):
         model = kind._from_config(folder_model.config, attn_implementation="eager")
-        model.config._attn_implementation = COUNTED  # beyond transformers' check of what a class supports
+        model.config._attn_implementation = _COUNTED  # beyond transformers' check of what a class supports
     model.tie_weights()
     return model.eval()
 

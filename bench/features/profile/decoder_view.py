@@ -11,7 +11,7 @@ from bench.measure.generation import CACHE_BYTES, WEIGHT_BITS, Bound, Pass, peak
 from bench.report import terminal
 from bench.report.views import View, bytes_text, count_text, time_text
 
-LEGEND = (
+_LEGEND = (
     "MACs: products with weights, and attention of each token to those before it; logits of the last token alone. "
     "Weights: every one is read once a pass, of a table the rows of its tokens, taken as different. KV: keys and "
     "values that attention reads. At least and at most: by the arithmetic and the memory of this machine as measured "
@@ -57,7 +57,7 @@ def view(name: str, costs: Costs, at_most: Rates, bounds: Sequence[Bound]) -> Vi
             "notes": costs.notes,
         },
         notes=costs.notes,
-        legend=LEGEND,
+        legend=_LEGEND,
     )
 
 

@@ -17,7 +17,7 @@ from bench.measure.process import ask_once
 from bench.measure.roofline import Peaks
 
 CONFIG = "config.json"
-GENERATES = ("ForCausalLM", "LMHeadModel")
+_GENERATES = ("ForCausalLM", "LMHeadModel")
 """Ends of the names of transformers' classes that generate text with a decoder alone."""
 
 
@@ -69,7 +69,7 @@ def is_decoder(path: Path) -> bool:
         names = json.loads(files.read_text(path / CONFIG)).get("architectures")
     except (OSError, ValueError, AttributeError, RecursionError):
         return False
-    return isinstance(names, list) and any(str(name).endswith(GENERATES) for name in names)
+    return isinstance(names, list) and any(str(name).endswith(_GENERATES) for name in names)
 
 
 def costs(path: Path, *, prompt: int, new: int, batch: int, stored: str | None, trust: bool) -> Costs:

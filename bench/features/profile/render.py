@@ -14,16 +14,21 @@ from bench.onnxfile.costs.profile import Profile
 from bench.report import terminal
 from bench.report.views import Fitted, View, bytes_text, count_text, number_text, percent, shape_text, short
 
-TOTAL = {"macs": "macs", "params": "num_params", "weight_bytes": "weight_bytes", "activation_bytes": "activation_bytes"}
+_TOTAL = {
+    "macs": "macs",
+    "params": "num_params",
+    "weight_bytes": "weight_bytes",
+    "activation_bytes": "activation_bytes",
+}
 """Costs of a node whose share of the model's total is in the CSV, too, each with the total's name in `Profile`."""
-SUMMED = (*TOTAL, "other_ops")
+_SUMMED = (*_TOTAL, "other_ops")
 """Costs of a node that are summed for each operator."""
-COSTS = (
+_COSTS = (
     "MACs: products that are summed. Other operations: one an element for biases, activations and the like, not among "
     "the MACs. Parameters: stored, each tensor once; unique, equal tensors once. Activations: inputs and every output, "
     "as if all were kept."
 )
-ZEROS = (
+_ZEROS = (
     "Best block: the largest one whose zero blocks hold at least 90 % of the zeros; in blocks: share of the weight "
     "that lies in such blocks. Outliers: more than 6 standard deviations from the mean."
 )
@@ -57,7 +62,7 @@ def nodes(profile: Profile, top: int | None = None) -> View:
         rows=[_node_fields(profile, node) for node in chosen],
         content=first | dataclasses.asdict(profile),
         notes=_notes(profile.notes),
-        legend=COSTS,
+        legend=_COSTS,
     )
 
 
@@ -110,7 +115,7 @@ def weights(name: str, reports: Sequence[Mapping[str, Any]]) -> View:
             for row in rows
             if row["num_nan"] or row["num_infinite"]
         ),
-        legend=ZEROS,
+        legend=_ZEROS,
     )
 
 
@@ -191,7 +196,7 @@ def _operators(profile: Profile) -> list[dict[str, str]]:
     for node in profile.nodes:
         groups.setdefault(_operator(node), []).append(node)
     sums = {
-        name: {cost: sum(getattr(node, cost) for node in group) for cost in SUMMED} for name, group in groups.items()
+        name: {cost: sum(getattr(node, cost) for node in group) for cost in _SUMMED} for name, group in groups.items()
     }
     ranked = sorted(sums.items(), key=lambda item: (-item[1]["macs"], -item[1]["other_ops"], item[0]))
     return [
@@ -242,8 +247,8 @@ def _node_fields(profile: Profile, node: NodeCost) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name, value in dataclasses.asdict(node).items():
         fields[name] = value
-        if name in TOTAL:
-            total = getattr(profile, TOTAL[name])
+        if name in _TOTAL:
+            total = getattr(profile, _TOTAL[name])
             fields[f"{name}_share"] = value / total if total else None
     return fields | {
         "inputs": " ".join(node.inputs),

@@ -14,7 +14,7 @@ from scipy import optimize
 from bench.features.search.design import Choice, Design
 from bench.features.search.effects import Effects, Key
 
-LEVELS = 24
+_LEVELS = 24
 """Limits on the noise at most, each half of the next, from the most that is expected of any choice."""
 
 
@@ -62,7 +62,7 @@ def ladder(design: Design, effects: Effects, costs: Mapping[Key, float]) -> list
         optimum = best(design, costs, {}, 0.0)
         return [] if optimum is None or optimum == design.plain else [optimum]
     least = min(value for value in effects.noise.values() if value > 0)
-    levels = min(LEVELS, 1 + math.ceil(math.log2(most / least)))
+    levels = min(_LEVELS, 1 + math.ceil(math.log2(most / least)))
     limits = [most / 2**level for level in reversed(range(levels))]
     steps = [best(design, costs, effects.noise, limit) for limit in limits]
     return list(dict.fromkeys(choice for choice in steps if choice is not None and choice != design.plain))

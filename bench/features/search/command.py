@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from bench.features.search.run import Searched
     from bench.measure.limits import Limits
 
-NOTHING_BETTER = 1
+_NOTHING_BETTER = 1
 """Exit code where nothing that was found is better than the fixed matrix."""
 
-MaxMetricDrop = Annotated[
+_MaxMetricDrop = Annotated[
     str, typer.Option(help="The most that may be lost of the metric: a share, or dB of a metric in dB.")
 ]
-Objective = Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")]
-Batch = Annotated[int, typer.Option(min=1, help="Batch of the request.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads of the request.")]
-Budget = Annotated[str, typer.Option(help="Time for the search, such as 20m; a step that has begun comes to its end.")]
+_Objective = Annotated[Literal["latency", "size", "memory"], typer.Option(help="What to make small.")]
+_Batch = Annotated[int, typer.Option(min=1, help="Batch of the request.")]
+_Threads = Annotated[int, typer.Option(min=1, help="Threads of the request.")]
+_Budget = Annotated[str, typer.Option(help="Time for the search, such as 20m; a step that has begun comes to its end.")]
 Target = Annotated[
     Path | None, typer.Option(help="Folder to save the winner in, instead of one below picks/ of the results.")
 ]
@@ -43,11 +43,11 @@ def search(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    max_metric_drop: MaxMetricDrop = options.MAX_METRIC_DROP,
-    objective: Objective = "latency",
-    batch: Batch = 1,
-    threads: Threads = 1,
-    budget: Budget = "20m",
+    max_metric_drop: _MaxMetricDrop = options.MAX_METRIC_DROP,
+    objective: _Objective = "latency",
+    batch: _Batch = 1,
+    threads: _Threads = 1,
+    budget: _Budget = "20m",
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     results: options.Results = options.RESULTS,
@@ -88,7 +88,7 @@ def search(
         )
     _print(searched, request, objective, max_metric_drop)
     if searched.confirmed.winner is None or not searched.confirmed.is_searched:
-        raise typer.Exit(NOTHING_BETTER)
+        raise typer.Exit(_NOTHING_BETTER)
     target = output or results / "picks" / saved.name_of(request, objective)
     _save(searched, target, objective, allowed, limits)
 

@@ -25,12 +25,12 @@ from bench.records.metric_loss import Lost
 from bench.records.ranking import Group
 from bench.records.rows import Row
 
-SAFER = 0.8
+_SAFER = 0.8
 """Of two finalists in a row, the less risky one has at most this share of the other one's risk."""
-MOST_FINALISTS = 12
+_MOST_FINALISTS = 12
 TIMED = 3
 """Finalists that are measured beside the fixed matrix in the end; the last that keep the metric."""
-MEMORY_MARGIN = Aims().margin
+_MEMORY_MARGIN = Aims().margin
 """Share by which peak memory must be less: the largest difference of latencies, too, that counts as noise."""
 
 
@@ -71,7 +71,7 @@ class Confirmed:
         if self.fixed is None or self.objective == SIZE:
             return True
         if self.objective == MEMORY:
-            return _figure(self.winner, MEMORY) < (1 - MEMORY_MARGIN) * _figure(self.fixed, MEMORY)
+            return _figure(self.winner, MEMORY) < (1 - _MEMORY_MARGIN) * _figure(self.fixed, MEMORY)
         return self.over_fixed is not None and self.over_fixed.high < 1
 
     @property
@@ -90,7 +90,7 @@ def finalists(
     objective: str,
     task: str,
     most: float = math.inf,
-    number: int = MOST_FINALISTS,
+    number: int = _MOST_FINALISTS,
     max_metric_loss: float | None = None,
 ) -> list[Cell]:
     """The cells of the task itself to confirm, that with the least risk first: of the front of all designs.
@@ -100,7 +100,7 @@ def finalists(
         objective: what is to be made small.
         task: the task itself.
         most: the cost of what the finalists are to beat, see `cost_to_beat`.
-        number: how many there may be. Where the front has more, they lie `SAFER` apart in risk or further; the least
+        number: how many there may be. Where the front has more, they lie `_SAFER` apart in risk or further; the least
             risky and the best are always among them.
         max_metric_loss: what a deployment may lose, in the unit of the task; a proposal that loses more on the tuning
             samples is no finalist.
@@ -110,9 +110,9 @@ def finalists(
     ]
     good = [proposal for proposal in front(able, objective) if proposal.choice != proposal.design.plain]
     share, picks = 1.0, good
-    number = min(max(2, number), MOST_FINALISTS)
+    number = min(max(2, number), _MOST_FINALISTS)
     while len(picks) > number:
-        share *= SAFER
+        share *= _SAFER
         picks = good[:1]
         for candidate in good[1:]:  # the best first
             if candidate.risk <= share * picks[-1].risk or candidate is good[-1]:

@@ -10,7 +10,7 @@ from bench.api import Part, mixture
 from bench.api.cell import Cell
 from bench.api.names import PluginName
 
-SMALL = 0.02
+_SMALL = 0.02
 """Parts with a smaller share of a model's weights are grouped by their operator alone."""
 OFF, ON = "-", "+"
 """Letters of an option of the runtime."""
@@ -156,7 +156,7 @@ def design(base: Cell, variant: str | None, parts: Sequence[Part], options: Iter
     total = sum(part.num_weights for part in parts) or 1
     groups: dict[tuple[str, str], list[int]] = {}
     for number, part in enumerate(parts):
-        alike = part.alike if part.num_weights >= SMALL * total else part.operator
+        alike = part.alike if part.num_weights >= _SMALL * total else part.operator
         groups.setdefault((alike, part.letters), []).append(number)
     return Design(
         base=base,

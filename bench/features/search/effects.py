@@ -19,12 +19,12 @@ from bench.features.search.design import Choice, Design
 
 LEAST_ERROR = 0.01
 """Standard error of a ratio that is taken where a smaller one was estimated, for the sum is no exact model."""
-PRIOR = 0.2
+_PRIOR = 0.2
 """Standard deviation of the effect of a group on the ratio, before anything is known."""
-LEAST_NOISE = 1e-12
-RANK = 1e-9
+_LEAST_NOISE = 1e-12
+_RANK = 1e-9
 """Singular values below this share of the largest count as zero."""
-FULL_DB = 120.0
+_FULL_DB = 120.0
 """Of outputs without any error."""
 Key = tuple[int, str]
 """A group's number and a letter."""
@@ -32,7 +32,7 @@ Key = tuple[int, str]
 
 def decibels(noise: float) -> float:
     """The fidelity of outputs whose error has `noise` times their power."""
-    return min(FULL_DB, -10 * math.log10(noise)) if noise > 0 else FULL_DB
+    return min(_FULL_DB, -10 * math.log10(noise)) if noise > 0 else _FULL_DB
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,8 +102,8 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
     timed = [row for row, trial in enumerate(tried) if trial.ratio is not None]
     ratios_P = np.array([(tried[row].ratio or of_base) / of_base - 1.0 for row in timed])
     errors_P = np.array([math.hypot(tried[row].error / of_base, LEAST_ERROR) for row in timed])
-    latency_K = _ridge(choices_PK[timed] / errors_P[:, None], ratios_P / errors_P, 1 / PRIOR)
-    noise_P = np.array([max(trial.noise, LEAST_NOISE) for trial in tried])
+    latency_K = _ridge(choices_PK[timed] / errors_P[:, None], ratios_P / errors_P, 1 / _PRIOR)
+    noise_P = np.array([max(trial.noise, _LEAST_NOISE) for trial in tried])
     added_P = np.array([max(trial.noise - base.noise, 0.0) for trial in tried])
     noise_K = optimize.nnls(choices_PK / noise_P[:, None], added_P / noise_P)[0] if tried else np.zeros(len(keys))
     sizes_P = np.array([float(trial.size_bytes - base.size_bytes) for trial in tried])
@@ -132,8 +132,8 @@ def _told_apart(rows_PK: np.ndarray) -> np.ndarray:
     if not rows_PK.size:
         return np.zeros(rows_PK.shape[1], bool)
     _, sizes_R, space_RK = np.linalg.svd(rows_PK, full_matrices=False)
-    space_RK = space_RK[sizes_R > RANK * sizes_R[0]]
-    return (space_RK**2).sum(axis=0) > 1 - RANK
+    space_RK = space_RK[sizes_R > _RANK * sizes_R[0]]
+    return (space_RK**2).sum(axis=0) > 1 - _RANK
 
 
 def _ridge(rows_PK: np.ndarray, values_P: np.ndarray, weight: float) -> np.ndarray:

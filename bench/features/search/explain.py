@@ -21,7 +21,7 @@ TEXT = (
     "(below zero it costs time), the fidelity that it alone would leave, and what it adds to the size."
 )
 COLUMNS = ("group", "letter", "", "saves (%)", "fidelity (dB)", "size (kB)")
-BAR, BAR_LENGTH = "\N{FULL BLOCK}", 20
+_BAR, _BAR_LENGTH = "\N{FULL BLOCK}", 20
 """What bars are drawn with, and the length of the longest."""
 
 
@@ -58,7 +58,7 @@ def _lines(letters: Sequence[LetterEffect]) -> list[tuple[str, ...]]:
         (
             effect.group,
             effect.letter,
-            BAR * round(BAR_LENGTH * max(0.0, effect.saved or 0.0) / most),
+            _BAR * round(_BAR_LENGTH * max(0.0, effect.saved or 0.0) / most),
             writing.DASH if effect.saved is None else f"{100 * effect.saved:.1f}",
             f"{decibels(effect.noise):.0f}",
             f"{round(effect.size_bytes / 1e3):+d}",

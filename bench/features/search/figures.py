@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 4.4
-BAR = 0.24
+_BAR = 0.24
 """Inches from one line to the next."""
-MOST_BARS = 60
+_MOST_BARS = 60
 """Bars of a figure: those of the letters that change most of what is made small."""
-GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
+_GREYS = ("#C8C8C8", "#8A8A8A", "#000000")
 """Of the fronts after the first, the middle and the last round."""
-FRONTS = (
+_FRONTS = (
     "A mark for each proposal, on the samples that the search sees; the arrows point to what is better. Lines: the "
     "proposals that no other beats in both, after the first round (light), after half of the rounds, and at the end "
     "(black). A fidelity above 60 dB is drawn at 60."
 )
-GAINS = " Loss: of the task's own metric on the tuning samples; a proposal that gains is drawn at 0."
-LOSSES = (0, 0.1, 1, 10, 100, 1000)
+_GAINS = " Loss: of the task's own metric on the tuning samples; a proposal that gains is drawn at 0."
+_LOSSES = (0, 0.1, 1, 10, 100, 1000)
 """Marks of the axis of losses, in per cent or dB."""
-LINEAR = 0.1
+_LINEAR = 0.1
 """Per cent of the metric, or dB, below which the axis of losses is linear; above, it is logarithmic."""
-MOST_LOST = 1000.0
+_MOST_LOST = 1000.0
 """Per cent of the metric, or dB, at which a larger loss is drawn: a kept file may hold any number."""
-MOST_DB = 60.0
+_MOST_DB = 60.0
 """Fidelity at which a higher one is drawn: outputs without any error would take most of the axis."""
-LETTERS = (
+_LETTERS = (
     "Bars: what a letter saves for all operators of a group, by least squares over all proposals; to the left of zero "
     "it costs more. At the right: its noise, as the fidelity that this letter alone would leave, and what it adds to "
     "the size. A letter that was tried with others alone has no bar."
@@ -146,7 +146,7 @@ def _proposals(outcomes: Sequence[Outcome], task: str, objective: str) -> Figure
         left=0.55,
         right=0.2,
         handles=handles,
-        footnote=FRONTS + (GAINS if len(with_losses) > 1 else ""),
+        footnote=_FRONTS + (_GAINS if len(with_losses) > 1 else ""),
     )
     for axes, has_losses in zip(panels, with_losses, strict=True):
         _panel(axes, timed, objective, has_losses)
@@ -160,7 +160,7 @@ def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, ha
 
     everything = [each for proposals in designs for each in proposals]
     last = max(each.tried.number for each in everything)
-    for colour, number in zip(GREYS, (1, math.ceil(last / 2), last), strict=True):
+    for colour, number in zip(_GREYS, (1, math.ceil(last / 2), last), strict=True):
         _front(axes, [each for each in everything if each.tried.number <= number], objective, colour, has_losses)
     for number, proposals in enumerate(designs):
         points = [_point(each, objective, has_losses) for each in proposals]
@@ -175,9 +175,9 @@ def _panel(axes: Axes, designs: Sequence[Sequence[Proposal]], objective: str, ha
     axes.set_axisbelow(True)
     if has_losses:
         most = max(_point(each, objective, has_losses)[1] for each in everything)
-        axes.set_yscale("symlog", linthresh=LINEAR)
-        axes.set_ylim(-LINEAR / 5, 2 * max(1.0, most))
-        axes.set_yticks([tick for tick in LOSSES if tick <= 2 * max(1.0, most)])
+        axes.set_yscale("symlog", linthresh=_LINEAR)
+        axes.set_ylim(-_LINEAR / 5, 2 * max(1.0, most))
+        axes.set_yticks([tick for tick in _LOSSES if tick <= 2 * max(1.0, most)])
         axes.yaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         is_in_db = any(each.tried.metric_loss_unit == DB for each in everything)
@@ -200,14 +200,14 @@ def _point(proposal: Proposal, objective: str, has_losses: bool) -> tuple[float,
     cost = proposal.cost(objective) / AXES[objective].unit
     if has_losses:
         scale = 1.0 if proposal.tried.metric_loss_unit == DB else 100.0
-        return cost, min(MOST_LOST, scale * max(0.0, proposal.tried.metric_loss or 0.0))
-    return cost, min(MOST_DB, decibels(proposal.tried.noise))
+        return cost, min(_MOST_LOST, scale * max(0.0, proposal.tried.metric_loss or 0.0))
+    return cost, min(_MOST_DB, decibels(proposal.tried.noise))
 
 
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
     effects, design = outcome.effects(), outcome.design
     added, unit = AXES[objective].effects(effects)
-    most = sorted(effects.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:MOST_BARS]
+    most = sorted(effects.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:_MOST_BARS]
     keys = sorted(most)
     if not keys:
         return None
@@ -221,11 +221,11 @@ def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
     ]
     figure, (axes,) = canvas.sheet(
         f"{task}: what each letter saves and costs, {_name(outcome)}",
-        [("", BAR * len(lines))],
+        [("", _BAR * len(lines))],
         left=canvas.text_width(line.name for line in lines) + 0.1,
         right=canvas.text_width(line.note for line in lines) + 0.2,
         handles=[],
-        footnote=f"{LETTERS} {'; '.join(_meanings(design, keys))}.",
+        footnote=f"{_LETTERS} {'; '.join(_meanings(design, keys))}.",
     )
     order = {letter: number for number, letter in enumerate(dict.fromkeys(letter for _, letter in keys))}
     for index, key in enumerate(keys):

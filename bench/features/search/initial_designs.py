@@ -18,7 +18,7 @@ from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog
 from bench.records.rows import Row
 
-Base = tuple[Cell, str | None]
+_Base = tuple[Cell, str | None]
 """A plain export on a runtime, and the name of the mixing variant that reads it; None where only options are tried."""
 
 
@@ -31,7 +31,7 @@ def matrix(task: str, batch: int, threads: int) -> list[Cell]:
     return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in cells]
 
 
-def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str = FIGURES[LATENCY]) -> list[Base]:
+def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str = FIGURES[LATENCY]) -> list[_Base]:
     """The exports to begin with, of the tuning task, for each mixing variant and runtime, and for options alone.
 
     Of the exporters and the optimizers before, those that were best in the fixed matrix are taken; of several runtimes
@@ -48,7 +48,7 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
     chains = dict.fromkeys((RAW, *(row.variant for row in rows if is_lossless(row.variant))))
     cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
     cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
-    exports: dict[tuple[str | None, tuple[str, ...], ProviderName], Base] = {}
+    exports: dict[tuple[str | None, tuple[str, ...], ProviderName], _Base] = {}
     for name, formats in [*((variant.name, variant.formats) for variant in catalog.mixing()), (None, None)]:
         for cell in cells:
             runtime = catalog.runtime(cell.runtime)

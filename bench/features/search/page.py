@@ -9,7 +9,7 @@ from bench.features.search import figures, saved
 from bench.records.folder import Results
 from bench.report.section import Section
 
-PROPOSALS, LETTERS = "the proposals in latency and fidelity", "what each letter saves and costs"
+_PROPOSALS, _LETTERS = "the proposals in latency and fidelity", "what each letter saves and costs"
 
 
 def sections(stored: Results, cells: Collection[Cell]) -> Iterator[tuple[str, Section]]:
@@ -25,5 +25,5 @@ def sections(stored: Results, cells: Collection[Cell]) -> Iterator[tuple[str, Se
         if task in tasks:
             title = f"Search, batch {batch}, {threads} thread{'s' if threads != 1 else ''}: less {search.objective}"
             drawings = figures.drawings(search.outcomes, task, search.objective)
-            alts = [PROPOSALS, *[LETTERS] * (len(drawings) - 1)]
+            alts = [_PROPOSALS, *[_LETTERS] * (len(drawings) - 1)]
             yield task, Section(title=title, figures=tuple(zip(alts, drawings, strict=False)))

@@ -27,20 +27,20 @@ from bench.records import folder
 from bench.records.folder import Results
 from bench.records.store import Store
 
-SEARCH_SHARE, MATRIX_SHARE = 0.7, 0.3
+_SEARCH_SHARE, _MATRIX_SHARE = 0.7, 0.3
 """Shares of the time: until the last round begins, and for the fixed matrix where nothing is stored of it."""
 RIVALS, ASKED = 2, 6
 """Cells of the fixed matrix that are measured beside the finalists in the end, and cells of the fixed matrix that are
 asked whether they keep the metric by all held-out samples. Where none of these does, lossless ones are asked: what
 is slower than the plain model is no winner."""
-MOST_LAUNCHES = 24
-LEAST_S = 20.0
+_MOST_LAUNCHES = 24
+_LEAST_S = 20.0
 """Time to measure these, at least: what was found is lost if the fixed matrix took longer than its share."""
-RIVALS_SHARE = 0.3
+_RIVALS_SHARE = 0.3
 """Share of the time left after the last round, after which one cell of the matrix that keeps the metric is enough."""
-CONFIRMING_SHARE = 0.6
+_CONFIRMING_SHARE = 0.6
 """Share of the time left after the first finalist was confirmed, for confirming the others."""
-CONFIRMING_S = 5.0
+_CONFIRMING_S = 5.0
 """Time for measuring a finalist while its metric is confirmed, which asks for no latency."""
 
 
@@ -153,23 +153,23 @@ def run(
         return max(1.0, ends_s - time.monotonic())
 
     def measure(cells: Sequence[Cell], budget_s: float) -> Results:
-        goal = Goal(max_launches=MOST_LAUNCHES, budget_s=budget_s)
+        goal = Goal(max_launches=_MOST_LAUNCHES, budget_s=budget_s)
         Sweep(store, dataclasses.replace(options, goal=goal), observer).run(cells)
         return folder.stored(store, tasks={task})
 
     def judged(cell: Cell) -> tuple[Results, Results | None, bool | None]:
         """The results of the task and of its held-out samples, and whether a cell keeps the metric by these."""
-        stored = measure([cell], CONFIRMING_S)
+        stored = measure([cell], _CONFIRMING_S)
         if held_out is None:
             return stored, None, confirm.keeps(cell, stored, None, constraints)
-        measure([dataclasses.replace(cell, task=held_out)], CONFIRMING_S)
+        measure([dataclasses.replace(cell, task=held_out)], _CONFIRMING_S)
         more = folder.stored(store, tasks={str(held_out)})
         return stored, more, confirm.keeps(cell, stored, more, constraints)
 
     stored, more = folder.stored(store, tasks={task}), None
     fixed = initial_designs.matrix(task, batch, threads)
     if confirm.is_partial(stored, fixed):
-        stored = measure(fixed, MATRIX_SHARE * left_s())
+        stored = measure(fixed, _MATRIX_SHARE * left_s())
     designs = initial_designs.designs(request, objective, options.method.limits, stored.rows, say)
     if not designs:
         raise InputError(f"nothing can be chosen for an export of {task} here; `bench list` says why")
@@ -186,7 +186,7 @@ def run(
         say(line)
         keeping.keep()
 
-    until_s = time.monotonic() + SEARCH_SHARE * left_s()
+    until_s = time.monotonic() + _SEARCH_SHARE * left_s()
     searches = search.run(designs, begin, until_s)
     is_cut = time.monotonic() >= until_s
     if not searches:
@@ -194,7 +194,7 @@ def run(
     outcomes = tuple(each.outcome for each in searches)
     stored = folder.stored(store, tasks={task})
     rivals: list[Cell] = []
-    rivals_until_s = time.monotonic() + RIVALS_SHARE * left_s()
+    rivals_until_s = time.monotonic() + _RIVALS_SHARE * left_s()
     ranked = confirm.rivals(stored, request, constraints, objective)
     plain = [cell for cell in ranked[ASKED:] if initial_designs.is_lossless(cell.variant)][:ASKED]
     for number, cell in enumerate([*ranked[:ASKED], *plain]):
@@ -227,13 +227,13 @@ def run(
             break
         keepers += finalists[-1:] if keeps_metric else []
         if is_first:  # by how long it took, and not by what it told
-            number = 1 + int(CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
+            number = 1 + int(_CONFIRMING_SHARE * left_s() / (time.monotonic() - began_s))
             waiting = confirm.finalists(proposals, objective, task, to_beat, number, limit)[1:]
             is_first = False
     keepers.sort(key=lambda cell: cell == before)  # among the last, which are measured at length
     # All of these keep the metric, whatever the bound by the test split alone says: so all may win.
     options = dataclasses.replace(options, max_metric_loss=ANY)
-    stored = measure([*keepers[-confirm.TIMED :], *rivals], max(LEAST_S, left_s()))
+    stored = measure([*keepers[-confirm.TIMED :], *rivals], max(_LEAST_S, left_s()))
     confirmed = confirm.confirmed(stored, request, (finalists, keepers, rivals), constraints, objective, more)
     winner = Cell.from_path(confirmed.winner.cell) if confirmed.winner is not None and confirmed.is_searched else None
     keeping.keep(is_over=True, winner=winner)

@@ -19,7 +19,7 @@ from bench.records.store import write_atomically
 FOLDER = "searches"
 SCHEMA = 1
 MOST_BYTES = 1 << 24
-MOST_GROUPS, MOST_TRIED, MOST_LETTERS = 1_000, 10_000, 16
+_MOST_GROUPS, _MOST_TRIED, _MOST_LETTERS = 1_000, 10_000, 16
 """Sizes of a search beyond which a file was not written by one."""
 
 
@@ -96,9 +96,9 @@ def _is_whole(outcome: Outcome) -> bool:
     count = len(design.groups)
     numbers = sorted(number for group in design.groups for number in group)
     return (
-        len(design.letters) == count <= MOST_GROUPS
-        and len(outcome.tried) <= MOST_TRIED
-        and all(0 < len(letters) == len({*letters}) <= MOST_LETTERS for letters in design.letters)
+        len(design.letters) == count <= _MOST_GROUPS
+        and len(outcome.tried) <= _MOST_TRIED
+        and all(0 < len(letters) == len({*letters}) <= _MOST_LETTERS for letters in design.letters)
         and all(part.letters for part in design.parts)
         and numbers == list(range(len(design.parts)))
         and all(not group for group in design.groups[count - len(design.options) :])

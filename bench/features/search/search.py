@@ -32,18 +32,18 @@ AT_ONCE = 10
 """Proposals of one round: after each round the time is looked at."""
 REPLAYED_AT_ONCE = 50
 """Proposals of an earlier search that are tried together: most are stored."""
-LAUNCHES = 2
+_LAUNCHES = 2
 """Launches of a proposal: many proposals tell more about the effects than many launches of each."""
-LAUNCH_S = 3.0
+_LAUNCH_S = 3.0
 """Time for a launch of a proposal, at most."""
-MOST_ROUNDS = 500
+_MOST_ROUNDS = 500
 """Rounds of a design, those of earlier searches included: time ends a search before."""
-KEPT, NEAR = 2, 1.25
+_KEPT, _NEAR = 2, 1.25
 """Designs that are searched further after all have begun, and what the best of them costs at most, over the least."""
-Z95 = 1.96
-NOISE_WEIGHT = 0.01
+_Z95 = 1.96
+_NOISE_WEIGHT = 0.01
 """Weight of the amplitude of the noise beside a lost share of the metric, in what a proposal risks."""
-SHARE_OF_DB = AllowedLoss().share / AllowedLoss().db
+_SHARE_OF_DB = AllowedLoss().share / AllowedLoss().db
 """Lost share of a metric that counts as much as 1 dB."""
 
 
@@ -89,8 +89,8 @@ class Proposal:
             return self.tried.noise
         lost = max(0.0, self.tried.metric_loss)
         if self.tried.metric_loss_unit == DB:
-            lost *= SHARE_OF_DB
-        return (lost + NOISE_WEIGHT * math.sqrt(self.tried.noise)) ** 2
+            lost *= _SHARE_OF_DB
+        return (lost + _NOISE_WEIGHT * math.sqrt(self.tried.noise)) ** 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ def run(designs: Sequence[Design], make: Callable[[Design, Cell], Search], ends_
         # a file has one size on every runtime
         by_file.setdefault(search.file if search.objective == SIZE else search, search)
     least = min((each.best_cost for each in begun), default=math.inf)
-    chosen = [each for each in by_file.values() if each.best_cost <= NEAR * least][:KEPT]
+    chosen = [each for each in by_file.values() if each.best_cost <= _NEAR * least][:_KEPT]
     for _ in chosen:  # a search that ends early leaves its time to those before it
         waiting = [each for each in chosen if not each.is_done]
         for number, search in enumerate(waiting):
@@ -223,7 +223,7 @@ class Search:
     @property
     def is_done(self) -> bool:
         """Whether there is nothing more to try."""
-        return self._is_exhausted or not self.is_sound or self._num_rounds >= MOST_ROUNDS
+        return self._is_exhausted or not self.is_sound or self._num_rounds >= _MOST_ROUNDS
 
     @property
     def file(self) -> tuple[str, str | None]:
@@ -344,8 +344,8 @@ class Search:
         cells = {choice: self.design.cell(choice) for choice in choices if self.design.has_name(choice)}
         if not cells:
             return
-        launches = LAUNCHES if self.objective == LATENCY else 1  # size needs none, and memory is told by each
-        budget_s = max(LAUNCH_S, min(LAUNCH_S * launches * len(cells), ends_s - time.monotonic()))
+        launches = _LAUNCHES if self.objective == LATENCY else 1  # size needs none, and memory is told by each
+        budget_s = max(_LAUNCH_S, min(_LAUNCH_S * launches * len(cells), ends_s - time.monotonic()))
         goal = dataclasses.replace(self._options.goal, max_launches=launches, budget_s=budget_s)
         options = dataclasses.replace(self._options, goal=goal)
         Sweep(self._store, options, self._observer).run(list(cells.values()))
@@ -384,7 +384,7 @@ def tried_of(
         return None
     error = effects.LEAST_ERROR
     if timed.ratio_low is not None and timed.ratio_high is not None:
-        error = (timed.ratio_high - timed.ratio_low) / (2 * Z95)
+        error = (timed.ratio_high - timed.ratio_low) / (2 * _Z95)
     by_name = metrics or {}
     unit = DB if tuning.LOST[DB] in by_name else SHARE
     lost = by_name.get(tuning.LOST[unit])

@@ -26,10 +26,10 @@ from bench.onnxfile.file.normalized import settle
 from bench.onnxfile.file.words import words
 from bench.onnxfile.sessions import profile_runs
 
-SEED = 0
-TIMEOUT_S = 180
-SUFFIX = "_kernel_time"
-MAX_EXECUTIONS = 10_000
+_SEED = 0
+_TIMEOUT_S = 180
+_SUFFIX = "_kernel_time"
+_MAX_EXECUTIONS = 10_000
 """Most executions of a node that differ in their shapes; a model with more of them counts as not observed."""
 
 
@@ -87,7 +87,7 @@ def ask_runner(
         try:
             return ask_once(
                 function,
-                timeout_s=TIMEOUT_S,
+                timeout_s=_TIMEOUT_S,
                 memory_bytes=Limits.of(step_s=None, memory_bytes=None).memory_bytes,
                 path=str(path.absolute()),
                 shapes={name: list(shape) for name, shape in shapes.items()},
@@ -112,14 +112,14 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
     events = profile_runs(model.SerializeToString(), feeds, weights_folder=Path(path).parent)
     seen: dict[str, collections.Counter[Any]] = collections.defaultdict(collections.Counter)
     for event in events:
-        if event.get("cat") != "Node" or not event["name"].endswith(SUFFIX):
+        if event.get("cat") != "Node" or not event["name"].endswith(_SUFFIX):
             continue
         pair = tuple(_shapes(event["args"].get(f"{side}_type_shape", [])) for side in ("input", "output"))
-        name = event["name"].removesuffix(SUFFIX)
+        name = event["name"].removesuffix(_SUFFIX)
         seen[name][pair] += 1
-        if len(seen[name]) > MAX_EXECUTIONS:
+        if len(seen[name]) > _MAX_EXECUTIONS:
             raise BenchError(
-                f"node {name!r} ran with more than {MAX_EXECUTIONS:,} different shapes, the most that are counted",
+                f"node {name!r} ran with more than {_MAX_EXECUTIONS:,} different shapes, the most that are counted",
                 fix="give --inputs for which it runs less often",
             )
     return {
@@ -150,7 +150,7 @@ def made_feeds(
         InputError: an input has no shape, so it cannot be made up.
     """
     arrays = load_arrays(Path(inputs)) if inputs is not None else {}
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(_SEED)
     stored = Stored(model=model, path=None)
     specs = {
         value.name: TensorSpec(name=value.name, dtype=_dtype(value), shape=tuple(shapes[value.name]))

@@ -22,7 +22,7 @@ from bench.onnxfile.shapes.steps import Step, all_outputs, all_steps
 from bench.onnxfile.shapes.tensors import TensorInfo, tensor_info
 from bench.onnxfile.weights import parameters
 
-RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
+_RUNTIME_DOMAINS = ("", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
 """Domains of the operators that ONNX Runtime can run."""
 
 
@@ -165,7 +165,7 @@ def _observed(
     path: Path, steps: Sequence[Step], bound: Mapping[str, tuple[int, ...]], inputs: Mapping[str, np.ndarray] | None
 ) -> tuple[Observed, str]:
     """The executions of the nodes in one run, and a note that says whether there was a run."""
-    foreign = sorted({step.node.domain for step in steps} - set(RUNTIME_DOMAINS))
+    foreign = sorted({step.node.domain for step in steps} - set(_RUNTIME_DOMAINS))
     if foreign:
         return {}, f"nothing here runs operators of {', '.join(foreign)}"
     try:

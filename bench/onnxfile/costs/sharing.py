@@ -15,8 +15,8 @@ from bench.onnxfile.file.dtypes import bits
 from bench.onnxfile.file.lazy import EXTERNAL
 from bench.onnxfile.shapes.node import Value
 
-SAMPLE_BYTES = 256
-CHUNK_BYTES = 1 << 22
+_SAMPLE_BYTES = 256
+_CHUNK_BYTES = 1 << 22
 
 
 def first_of_equals(values: Sequence[Value]) -> list[int]:
@@ -32,7 +32,7 @@ def first_of_equals(values: Sequence[Value]) -> list[int]:
         content = _bytes(value) if same_kind[kind] > 1 else None
         if content is not None:
             middle = len(content) // 2
-            alike[(kind, bytes(content[middle : middle + SAMPLE_BYTES]))].append(index)
+            alike[(kind, bytes(content[middle : middle + _SAMPLE_BYTES]))].append(index)
     for indices in alike.values():
         by_content: dict[bytes, int] = {}
         for index in indices if len(indices) > 1 else ():
@@ -59,5 +59,5 @@ def _is_uniform(content: memoryview, dtype: int) -> bool:
     size = max(bits(dtype) // 8, 1)
     data = np.frombuffer(content, np.uint8)
     elements, following = data[:-size], data[size:]
-    starts = range(0, len(following), CHUNK_BYTES)
-    return all(np.array_equal(elements[at : at + CHUNK_BYTES], following[at : at + CHUNK_BYTES]) for at in starts)
+    starts = range(0, len(following), _CHUNK_BYTES)
+    return all(np.array_equal(elements[at : at + _CHUNK_BYTES], following[at : at + _CHUNK_BYTES]) for at in starts)

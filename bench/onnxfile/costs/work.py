@@ -23,8 +23,8 @@ class Work(NamedTuple):
 
 
 NOTHING = Work(0, 0)
-WorkRule: TypeAlias = Callable[[Node], Work]
-RULES: Rules[WorkRule] = Rules()
+_WorkRule: TypeAlias = Callable[[Node], Work]
+RULES: Rules[_WorkRule] = Rules()
 rule = RULES.rule
 
 

@@ -24,7 +24,7 @@ from bench.onnxfile.file.wiring import Wiring
 
 LARGEST = 65_504
 """The largest number of float16."""
-NUMBERS = "fiub"
+_NUMBERS = "fiub"
 """Kinds of NumPy data types that are compared."""
 
 
@@ -253,7 +253,7 @@ def relative_error(before: np.ndarray, after: np.ndarray) -> float | None:
         float and an integer, texts, or sequences.
     """
     arrays = (before, after)
-    if not all(isinstance(array, np.ndarray) and array.dtype.kind in NUMBERS for array in arrays):
+    if not all(isinstance(array, np.ndarray) and array.dtype.kind in _NUMBERS for array in arrays):
         return None
     if before.shape != after.shape or (before.dtype.kind == "f") != (after.dtype.kind == "f"):
         return None

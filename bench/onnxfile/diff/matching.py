@@ -25,7 +25,7 @@ from bench.onnxfile.file.lazy import Stored
 from bench.onnxfile.file.text import tensor_type
 from bench.onnxfile.file.wiring import Wiring
 
-TELLING = 16
+_TELLING = 16
 """Least number of elements of a weight that identifies its node; a shape or a scale does not."""
 
 
@@ -115,7 +115,7 @@ class Side:
 
     def _own_weights(self, index: int) -> Hashable:
         weights = [name for name in self.wiring.reads[index] if name in self.contents]
-        if any(math.prod(self.wiring.weights[name].dims) >= TELLING for name in weights):
+        if any(math.prod(self.wiring.weights[name].dims) >= _TELLING for name in weights):
             return (self.local[index], *[self.contents[name] for name in weights])
         return id(self), index
 

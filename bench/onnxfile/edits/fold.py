@@ -20,7 +20,7 @@ from bench.onnxfile.shapes.node import Node, UnknownError, Value
 from bench.onnxfile.shapes.size_choice import Chosen
 from bench.onnxfile.shapes.steps import Inferred, Step
 
-KEPT = ("Constant", "Identity")
+_KEPT = ("Constant", "Identity")
 """Operators that are never folded: a Constant is constant already, and an Identity may tie two weights."""
 
 
@@ -111,7 +111,7 @@ def _fold(graph: onnx.GraphProto, steps: Sequence[Step], values: Mapping[str, Va
         node = step.node
         own_outputs = [name for name in node.makes if name]
         if (
-            node.op_type not in KEPT
+            node.op_type not in _KEPT
             and own_outputs
             and all(_is_known(values[name]) and name not in outputs for name in own_outputs)
         ):

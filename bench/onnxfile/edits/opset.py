@@ -13,17 +13,17 @@ from bench.onnxfile.file.digest import all_nodes
 from bench.onnxfile.file.normalized import inline_functions
 from bench.onnxfile.file.replace import replace_all
 
-OWN = ("", "ai.onnx")
+_OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
 OLDEST = 13
 """The version that a file gets whose operators are all of other domains: every tool knows it."""
-HIDING = "inferometer.hidden"
+_HIDING = "inferometer.hidden"
 """A domain for operators that a converter is not to see."""
 
 
 def opset_of(model: onnx.ModelProto) -> int:
     """The version of ONNX's own operator set; 0 for a model that has no operator of it."""
-    return next((entry.version for entry in model.opset_import if entry.domain in OWN), 0)
+    return next((entry.version for entry in model.opset_import if entry.domain in _OWN), 0)
 
 
 def state_own_set(model: onnx.ModelProto) -> None:
@@ -96,22 +96,22 @@ def _converted(model: onnx.ModelProto, current: int, version: int) -> onnx.Model
     first = _first_versions(model)
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     for node in all_nodes(copy):
-        if node.domain in OWN and first.get(node.op_type, 0) > current:
-            node.domain = HIDING
-    copy.opset_import.append(onnx.helper.make_opsetid(HIDING, 1))
+        if node.domain in _OWN and first.get(node.op_type, 0) > current:
+            node.domain = _HIDING
+    copy.opset_import.append(onnx.helper.make_opsetid(_HIDING, 1))
     raised = onnx.version_converter.convert_version(copy, version)
     for node in all_nodes(raised):
-        if node.domain == HIDING:
+        if node.domain == _HIDING:
             node.domain = ""
-    replace_all(raised.opset_import, [entry for entry in raised.opset_import if entry.domain != HIDING])
+    replace_all(raised.opset_import, [entry for entry in raised.opset_import if entry.domain != _HIDING])
     return raised
 
 
 def _first_versions(model: onnx.ModelProto) -> dict[str, int]:
     """The first version of ONNX's own set that has each operator of the model; without those that none has."""
-    used = {node.op_type for node in all_nodes(model) if node.domain in OWN}
+    used = {node.op_type for node in all_nodes(model) if node.domain in _OWN}
     first: dict[str, int] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain in OWN and schema.name in used:
+        if schema.domain in _OWN and schema.name in used:
             first[schema.name] = min(schema.since_version, first.get(schema.name, schema.since_version))
     return first

@@ -17,7 +17,7 @@ from bench.onnxfile.shapes import inference
 from bench.onnxfile.shapes.dims import Size
 from bench.onnxfile.shapes.tensors import dynamic_inputs
 
-ALIGNMENT = 4096  # of the weights in a file of their own, so that runtimes can map them
+_ALIGNMENT = 4096  # of the weights in a file of their own, so that runtimes can map them
 PIECE_BYTES = 1 << 22
 
 
@@ -169,7 +169,7 @@ def _write_data(model: onnx.ModelProto, source: Stored, target: Path) -> Path:
         for tensor in external_tensors(model):
             content, place = source.data(tensor), tuple(sorted(str(entry) for entry in tensor.external_data))
             if place not in starts:
-                starts[place] = start = -(-file.tell() // ALIGNMENT) * ALIGNMENT
+                starts[place] = start = -(-file.tell() // _ALIGNMENT) * _ALIGNMENT
                 for at in range(0, len(content), PIECE_BYTES):
                     piece = content[at : at + PIECE_BYTES]
                     if np.frombuffer(piece, np.uint8).any():

@@ -14,7 +14,7 @@ from bench.onnxfile.file.normalized import inline_functions, unlist_weights
 from bench.onnxfile.file.replace import replace_all
 from bench.onnxfile.sessions import cpu_session
 
-MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
+_MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Concat")
 """Operators that only change the layout of their input."""
 
 
@@ -60,7 +60,7 @@ def _lay_out(model: onnx.ModelProto) -> None:
     """Compute the nodes that only change the layout of initializers, equal nodes only once."""
     graph = model.graph
     stored, outputs = _stored(graph), {value.name for value in graph.output}
-    needed = {name for node in all_nodes(model) if node.op_type not in MOVES for name in node.input}
+    needed = {name for node in all_nodes(model) if node.op_type not in _MOVES for name in node.input}
     recipes: dict[tuple[str, ...], str] = {}
     same_as: dict[str, str] = {}
     nodes = []
@@ -68,7 +68,7 @@ def _lay_out(model: onnx.ModelProto) -> None:
         node.input[:] = [same_as.get(name, name) for name in node.input]
         sources = [stored.get(name) for name in node.input if name]
         if (
-            node.op_type not in MOVES
+            node.op_type not in _MOVES
             or node.output[0] in outputs
             or any(source is None or (source.data_type == source.FLOAT and source.name in needed) for source in sources)
         ):

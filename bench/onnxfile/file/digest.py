@@ -23,7 +23,7 @@ from bench.onnxfile.file.crashes import hurts, is_crashing
 from bench.onnxfile.file.lazy import Stored, read
 from bench.onnxfile.file.replace import replace_all
 
-ABSENT = b""
+_ABSENT = b""
 """Stands for an optional input or output that is left out."""
 
 
@@ -122,7 +122,7 @@ class Scope(ChainMap[str, list[Any]]):
     def read(self, name: str) -> bytes:
         """The hash of a value of this graph or of one around it."""
         if not name:
-            return ABSENT
+            return _ABSENT
         if name not in self:
             raise ArtifactError(f"the graph reads the value {name!r} before it is made")
         self[name][1] += 1
@@ -166,7 +166,7 @@ def _body(nodes: Iterable[onnx.NodeProto], outputs: list[str], scope: Scope) -> 
 def _node(node: onnx.NodeProto, scope: Scope) -> bytes:
     inputs = [scope.read(name) for name in _without_absent_tail(node.input)]
     # The values that Split makes depend on the number of its outputs.
-    outputs = [b"1" if name else ABSENT for name in _without_absent_tail(node.output)]
+    outputs = [b"1" if name else _ABSENT for name in _without_absent_tail(node.output)]
     attributes = sorted(attribute_digest(attribute, scope) for attribute in node.attribute)
     operator = (_domain(node).encode(), node.op_type.encode(), node.overload.encode())
     return sha256(*operator, sha256(*inputs), sha256(*outputs), sha256(*attributes))

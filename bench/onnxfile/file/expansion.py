@@ -14,21 +14,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from bench.api.errors import InputError
 from bench.onnxfile.deferred import onnx
 
-MOST_NODES = 1_000_000
+_MOST_NODES = 1_000_000
 """Nodes of a model, those of subgraphs included: 3 to 4 GB in the memory of a profile."""
 MOST_BYTES = 2**31 - 1  # of a protobuf message, which the inlined model is
 MOST_CALLS = 100
 """Calls of functions within one another; onnx's inliner refuses more, too."""
-MOST_DEPTH = 32
+_MOST_DEPTH = 32
 """Graphs within one another: protobuf reads no message of more than 100 levels, and each graph takes three."""
-MOST_VISITS = 10_000_000
+_MOST_VISITS = 10_000_000
 """Nodes that shape inference goes through at most, see `PASSES`."""
 PASSES = 4
 """Passes over the body of a Loop after which sizes that still change are unknown; loops within loops multiply them."""
-CEILING = 10**300
+_CEILING = 10**300
 """Where the sums stop, so that 100,000 functions that double the model each do not make numbers of 100,000 bits."""
 
-Key = tuple[str, str, str]
+_Key = tuple[str, str, str]
 """Domain, name and overload of a function."""
 
 
@@ -55,9 +55,9 @@ class Expansion:
 
     def add(self, other: Expansion, *, times: int = 1, visits: int = 1, depth: int = 0) -> None:
         """Add something that stands `times` times at a depth in this graph, and is gone through `visits` times."""
-        self.nodes = min(self.nodes + times * other.nodes, CEILING)
-        self.bytes = min(self.bytes + times * other.bytes, CEILING)
-        self.visits = min(self.visits + visits * other.visits, CEILING)
+        self.nodes = min(self.nodes + times * other.nodes, _CEILING)
+        self.bytes = min(self.bytes + times * other.bytes, _CEILING)
+        self.visits = min(self.visits + visits * other.visits, _CEILING)
         self.depth = max(self.depth, depth + other.depth)
         self.calls = max(self.calls, other.calls)
         for name, (count, visited, at) in other.references.items():
@@ -65,7 +65,7 @@ class Expansion:
 
     def _refer(self, name: str, times: int, visits: int, depth: int) -> None:
         count, visited, at = self.references.get(name, (0, 0, 0))
-        self.references[name] = (min(count + times, CEILING), min(visited + visits, CEILING), max(at, depth))
+        self.references[name] = (min(count + times, _CEILING), min(visited + visits, _CEILING), max(at, depth))
 
     def refer(self, name: str, *, visits: int) -> None:
         """Add a reference to an attribute of the function; a graph would stand one level deeper."""
@@ -83,16 +83,16 @@ def check_expansion(model: onnx.ModelProto) -> None:
     inlined = f"with its {len(model.functions):,} functions inlined, it has" if model.functions else "it has"
     if total.calls > MOST_CALLS:
         raise InputError(f"its functions call each other {total.calls:,} deep; {MOST_CALLS} levels are read")
-    if total.nodes > MOST_NODES:
-        raise InputError(f"{inlined} {_count(total.nodes)} nodes; {MOST_NODES:,} are read")
+    if total.nodes > _MOST_NODES:
+        raise InputError(f"{inlined} {_count(total.nodes)} nodes; {_MOST_NODES:,} are read")
     if total.bytes > MOST_BYTES:
         raise InputError(f"{inlined} {_count(total.bytes)} bytes; protobuf reads {MOST_BYTES:,}")
-    if total.depth > MOST_DEPTH:
-        raise InputError(f"{inlined} graphs {total.depth:,} deep within one another; {MOST_DEPTH} levels are read")
-    if total.visits > MOST_VISITS:
+    if total.depth > _MOST_DEPTH:
+        raise InputError(f"{inlined} graphs {total.depth:,} deep within one another; {_MOST_DEPTH} levels are read")
+    if total.visits > _MOST_VISITS:
         raise InputError(
             f"loops within one another need up to {PASSES} passes for each level: {_count(total.visits)} nodes to go "
-            f"through for the shapes; {MOST_VISITS:,} are the limit"
+            f"through for the shapes; {_MOST_VISITS:,} are the limit"
         )
 
 
@@ -105,10 +105,12 @@ def expansion(model: onnx.ModelProto) -> Expansion:
     if not model.functions:
         return _of_graph(model.graph, {})
     functions = {(_domain(function.domain), function.name, function.overload): function for function in model.functions}
-    done: dict[Key, Expansion] = {}
+    done: dict[_Key, Expansion] = {}
     for start in functions:
-        path: dict[Key, Iterator[Key]] = {}  # the calls that lead to the function which is looked at, and its own calls
-        pending: Key | None = None if start in done else start
+        path: dict[
+            _Key, Iterator[_Key]
+        ] = {}  # the calls that lead to the function which is looked at, and its own calls
+        pending: _Key | None = None if start in done else start
         while pending is not None:
             path[pending] = _all_calls(functions[pending], functions)
             pending = _next_call(path, functions, done)
@@ -116,8 +118,8 @@ def expansion(model: onnx.ModelProto) -> Expansion:
 
 
 def _next_call(
-    path: dict[Key, Iterator[Key]], functions: Mapping[Key, onnx.FunctionProto], done: dict[Key, Expansion]
-) -> Key | None:
+    path: dict[_Key, Iterator[_Key]], functions: Mapping[_Key, onnx.FunctionProto], done: dict[_Key, Expansion]
+) -> _Key | None:
     """The next function that is called on a path and not counted yet; functions without such calls are counted."""
     while path:
         key, calls = next(reversed(path.items()))
@@ -135,7 +137,7 @@ def _next_call(
     return None
 
 
-def _all_calls(function: onnx.FunctionProto, functions: Mapping[Key, onnx.FunctionProto]) -> Iterator[Key]:
+def _all_calls(function: onnx.FunctionProto, functions: Mapping[_Key, onnx.FunctionProto]) -> Iterator[_Key]:
     """The functions that a function calls, also in the graphs that its attributes hold by default."""
     yield from _calls(function.node, functions)
     for attribute in function.attribute_proto:
@@ -143,7 +145,7 @@ def _all_calls(function: onnx.FunctionProto, functions: Mapping[Key, onnx.Functi
             yield from _calls(graph.node, functions)
 
 
-def _calls(nodes: Iterable[onnx.NodeProto], functions: Mapping[Key, onnx.FunctionProto]) -> Iterator[Key]:
+def _calls(nodes: Iterable[onnx.NodeProto], functions: Mapping[_Key, onnx.FunctionProto]) -> Iterator[_Key]:
     """The functions that nodes and those of their subgraphs call."""
     for node in nodes:
         if (key := _key(node)) in functions:
@@ -153,11 +155,11 @@ def _calls(nodes: Iterable[onnx.NodeProto], functions: Mapping[Key, onnx.Functio
                 yield from _calls(graph.node, functions)
 
 
-def _of_graph(graph: onnx.GraphProto, functions: Mapping[Key, Expansion]) -> Expansion:
+def _of_graph(graph: onnx.GraphProto, functions: Mapping[_Key, Expansion]) -> Expansion:
     return _of_nodes(graph.node, graph.ByteSize(), functions)
 
 
-def _of_function(function: onnx.FunctionProto, functions: Mapping[Key, Expansion]) -> Expansion:
+def _of_function(function: onnx.FunctionProto, functions: Mapping[_Key, Expansion]) -> Expansion:
     """The size of a body; defaults of attributes are counted in any case, as if no call replaced them."""
     total = _of_nodes(function.node, function.ByteSize(), functions)
     for attribute in function.attribute_proto:
@@ -169,7 +171,7 @@ def _of_function(function: onnx.FunctionProto, functions: Mapping[Key, Expansion
     return total
 
 
-def _of_nodes(nodes: Iterable[onnx.NodeProto], size_bytes: int, functions: Mapping[Key, Expansion]) -> Expansion:
+def _of_nodes(nodes: Iterable[onnx.NodeProto], size_bytes: int, functions: Mapping[_Key, Expansion]) -> Expansion:
     """The size of nodes whose message, with all that belongs to them, has `size_bytes`."""
     total = Expansion(bytes=size_bytes)
     for node in nodes:
@@ -210,7 +212,7 @@ def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def _key(node: onnx.NodeProto) -> Key:
+def _key(node: onnx.NodeProto) -> _Key:
     return _domain(node.domain), node.op_type, node.overload
 
 

@@ -25,7 +25,7 @@ Mend: TypeAlias = "Callable[[onnx.ModelProto], str | None]"
 """Changes a model in place, and returns a sentence that says what; None where there was nothing to change."""
 
 LARGEST_BYTES = 2**31 - 1  # of a protobuf message
-IMAGE_SIDE = 224
+_IMAGE_SIDE = 224
 OTHER_SIZE = 16
 
 
@@ -199,4 +199,4 @@ def guess_size(name: str, axis: int, rank: int) -> int:
     if "batch" in name or (axis == 0 and (nameless or rank == 4 or name in ("n", "b"))):
         return 1
     side = re.search(r"height|width|^[hw]$", name) is not None
-    return IMAGE_SIDE if rank == 4 and (side or nameless) else OTHER_SIZE
+    return _IMAGE_SIDE if rank == 4 and (side or nameless) else OTHER_SIZE

@@ -27,12 +27,12 @@ Buffer: TypeAlias = "memoryview | bytes"
 
 HERE = "\0"
 """The location of data that lie in the ONNX file itself: no file can have this name."""
-SMALL_BYTES = 4096
+_SMALL_BYTES = 4096
 """Messages of at most this size are parsed whole."""
-MOST_LEVELS = 100  # of messages in one another, beyond which protobuf parses nothing
+_MOST_LEVELS = 100  # of messages in one another, beyond which protobuf parses nothing
 EXTERNAL = 1  # of onnx.TensorProto.DataLocation
-VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
-FIELDS = {
+_VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5
+_FIELDS = {
     "model": {7: "graph", 25: "function"},
     "function": {7: "node"},
     "graph": {1: "node", 5: "tensor", 15: "sparse"},
@@ -41,17 +41,17 @@ FIELDS = {
     "sparse": {1: "tensor", 2: "tensor"},
 }
 """Fields of each message that may hold a large tensor, each with the kind of message that it holds."""
-PLAIN_DATA = (9, 4, 10)
+_PLAIN_DATA = (9, 4, 10)
 """Fields of a tensor that hold its elements one after the other, little-endian: raw_data, float_data, double_data."""
 
 
 def _entry(key: bytes, value: bytes) -> bytes:
     """An entry of a tensor's external_data; key and value must be shorter than 64 bytes."""
     content = b"\x0a%c%b\x12%c%b" % (len(key), key, len(value), value)
-    return b"%c%c%b" % (13 << 3 | LENGTH, len(content), content)
+    return b"%c%c%b" % (13 << 3 | _LENGTH, len(content), content)
 
 
-LIES_HERE = bytes((14 << 3 | VARINT, 1)) + _entry(b"location", HERE.encode())
+_LIES_HERE = bytes((14 << 3 | _VARINT, 1)) + _entry(b"location", HERE.encode())
 """The fields data_location and external_data of a tensor whose data are in the same file."""
 
 
@@ -168,7 +168,7 @@ def read(path: Path) -> Stored:
         raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
     check_model(model)
     check_expansion(model)
-    is_whole = content.count(b"location") == content.count(LIES_HERE)  # the word stands in every external tensor
+    is_whole = content.count(b"location") == content.count(_LIES_HERE)  # the word stands in every external tensor
     return Stored(model=model, path=path, is_whole=is_whole, files={HERE: file})
 
 
@@ -211,31 +211,31 @@ def _mapped(path: Path) -> memoryview:
 
 def _stripped(kind: str, file: memoryview, first: int, last: int, depth: int = 0) -> bytes:
     """The message at `file[first:last]`, which lies in `depth` others, without the bytes of its large tensors."""
-    if depth > MOST_LEVELS:
-        raise ValueError(f"its messages lie more than {MOST_LEVELS} deep within one another, which protobuf refuses")
+    if depth > _MOST_LEVELS:
+        raise ValueError(f"its messages lie more than {_MOST_LEVELS} deep within one another, which protobuf refuses")
     from google.protobuf.internal.encoder import TagBytes, _VarintBytes  # type: ignore[import-untyped]
 
-    inner = FIELDS[kind]
+    inner = _FIELDS[kind]
     parts: list[Buffer] = []
     kept_from = first
-    for number, at, begin, end in _fields(file, first, last, SMALL_BYTES):
+    for number, at, begin, end in _fields(file, first, last, _SMALL_BYTES):
         if number in inner:
             if inner[number] == "tensor":
                 content = _stripped_tensor(file, begin, end)
             else:
                 content = _stripped(inner[number], file, begin, end, depth + 1)
-            parts += (file[kept_from:at], TagBytes(number, LENGTH), _VarintBytes(len(content)), content)
+            parts += (file[kept_from:at], TagBytes(number, _LENGTH), _VarintBytes(len(content)), content)
             kept_from = end
     parts.append(file[kept_from:last])
     return b"".join(parts)
 
 
 def _stripped_tensor(file: memoryview, first: int, last: int) -> bytes:
-    data = [field for field in _fields(file, first, last, 0) if field[0] in PLAIN_DATA]
+    data = [field for field in _fields(file, first, last, 0) if field[0] in _PLAIN_DATA]
     if len(data) != 1:  # elements of another kind, or an encoder wrote the data in several pieces
         return bytes(file[first:last])
     ((_, at, begin, end),) = data
-    place = (LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
+    place = (_LIES_HERE, _entry(b"offset", b"%d" % begin), _entry(b"length", b"%d" % (end - begin)))
     return b"".join((file[first:at], file[end:last], *place))
 
 
@@ -255,7 +255,7 @@ def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[
         if key > 0x7F:
             key, begin = _DecodeVarint(file, at)
         kind = key & 7
-        if kind == LENGTH:
+        if kind == _LENGTH:
             length, begin = file[begin], begin + 1
             if length > 0x7F:
                 length, begin = _DecodeVarint(file, begin - 1)
@@ -264,10 +264,10 @@ def _fields(file: memoryview, at: int, last: int, least: int) -> Iterator[tuple[
                 raise ValueError("a field is longer than what is there")
             if length > least:
                 yield key >> 3, at, begin, end
-        elif kind == VARINT:
+        elif kind == _VARINT:
             _, end = _DecodeVarint(file, begin)
-        elif kind in (FIXED_32, FIXED_64):
-            end = begin + (4 if kind == FIXED_32 else 8)
+        elif kind in (_FIXED_32, _FIXED_64):
+            end = begin + (4 if kind == _FIXED_32 else 8)
         else:
             raise ValueError("a field has a kind that is not in use")
         at = end

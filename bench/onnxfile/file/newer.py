@@ -7,7 +7,7 @@ from bench.onnxfile.file.digest import all_graphs, all_nodes
 from bench.onnxfile.file.dtypes import is_floating, is_number, type_name
 from bench.onnxfile.sessions import newest_ir_version, newest_opset, runtime_version
 
-OWN = ("", "ai.onnx")
+_OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
 
 
@@ -34,7 +34,7 @@ def restate_ir_version(model: onnx.ModelProto) -> str | None:
 
 def too_new(model: onnx.ModelProto) -> str | None:
     """A sentence about the operator set that a model states and ONNX Runtime does not know yet; None where it does."""
-    stated = max((entry.version for entry in model.opset_import if entry.domain in OWN), default=0)
+    stated = max((entry.version for entry in model.opset_import if entry.domain in _OWN), default=0)
     newest = newest_opset()
     if stated <= newest:
         return None

@@ -11,9 +11,9 @@ from bench.onnxfile.file.digest import fed_inputs
 from bench.onnxfile.file.lazy import read
 from bench.onnxfile.file.replace import replace_all
 
-WEIGHTS_APART = 4
+_WEIGHTS_APART = 4
 """The first version of the format in which weights need not be listed as inputs."""
-HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
+_HOLD_GRAPHS = ("If", "Loop", "Scan", "SequenceMap")
 """ONNX's own operators that have graphs as attributes; operators of other domains may have them, too."""
 
 
@@ -54,13 +54,13 @@ def unlist_weights(model: onnx.ModelProto) -> None:
     fed = fed_inputs(model.graph)
     if len(fed) < len(model.graph.input):
         replace_all(model.graph.input, fed)
-    model.ir_version = max(model.ir_version, WEIGHTS_APART)  # so that weights that are added need not stand there
+    model.ir_version = max(model.ir_version, _WEIGHTS_APART)  # so that weights that are added need not stand there
 
 
 def unlisted(path: Path, folder: Path) -> Path:
     """An ONNX file whose weights are no inputs: the file itself, or a copy of it in a folder."""
     model = read(path).model
-    if model.ir_version >= WEIGHTS_APART and len(fed_inputs(model.graph)) == len(model.graph.input):
+    if model.ir_version >= _WEIGHTS_APART and len(fed_inputs(model.graph)) == len(model.graph.input):
         return path
     model, copy = onnx.load(path), folder / path.name
     unlist_weights(model)
@@ -75,7 +75,7 @@ def _name_nodes(graph: onnx.GraphProto, taken: set[str], holds_graph: int) -> No
             others = (f"{name or node.op_type}_{number}" for number in itertools.count(len(taken)))
             node.name = name = next(other for other in others if other not in taken)
         taken.add(name)
-        if not node.domain and node.op_type not in HOLD_GRAPHS:
+        if not node.domain and node.op_type not in _HOLD_GRAPHS:
             continue
         for attribute in node.attribute:
             if attribute.type == holds_graph:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.digest import stored_names, subgraphs
 
-RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+_RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
 """Operators whose output differs from run to run even if they read nothing but constants."""
 
 
@@ -36,6 +36,6 @@ def is_constant(node: onnx.NodeProto, constants: Collection[str]) -> bool:
     """
     return (
         node.domain in ("", "ai.onnx")
-        and node.op_type not in RANDOM
+        and node.op_type not in _RANDOM
         and all(name in constants for name in node_reads(node))
     )

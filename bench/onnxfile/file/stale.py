@@ -10,9 +10,9 @@ from bench.onnxfile.file.digest import all_graphs, inferred
 from bench.onnxfile.file.replace import replace_all
 from bench.onnxfile.file.sizes import stated_size
 
-Stated = tuple[int, tuple[int | None, ...] | None]
+_Stated = tuple[int, tuple[int | None, ...] | None]
 """The element type, and the sizes by axis (None for an open size; None for an unknown rank)."""
-MOST_NAMED = 3
+_MOST_NAMED = 3
 
 
 def drop_stale(model: onnx.ModelProto) -> str | None:
@@ -37,7 +37,7 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
             inner.ClearField("value_info")
     stated = [*graph.value_info, *(value for value in graph.output if value.type.tensor_type.HasField("shape"))]
     stale = [value for value in stated if value.name in follows and contradict(value, follows[value.name])]
-    clauses = [f"{value.name!r} is {text(value)}, not {text(follows[value.name])}" for value in stale[:MOST_NAMED]]
+    clauses = [f"{value.name!r} is {text(value)}, not {text(follows[value.name])}" for value in stale[:_MOST_NAMED]]
     dropped = {value.name for value in stale or stated}
     replace_all(graph.value_info, (value for value in graph.value_info if value.name not in dropped))
     for value in graph.output:
@@ -46,7 +46,7 @@ def drop_stale(model: onnx.ModelProto) -> str | None:
         elif value.name in dropped:
             value.type.tensor_type.ClearField("shape")
     if stale:
-        more = f" and {len(stale) - MOST_NAMED} more" if len(stale) > MOST_NAMED else ""
+        more = f" and {len(stale) - _MOST_NAMED} more" if len(stale) > _MOST_NAMED else ""
         return f"its stated shapes contradict its nodes, and were dropped: {', '.join(clauses)}{more}"
     count = len(dropped) + in_subgraphs
     return f"all {count} shapes that it states besides those of its inputs were dropped" if count else None
@@ -64,7 +64,7 @@ def contradict(statement: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bo
     )
 
 
-def _stated(value: onnx.ValueInfoProto) -> Stated:
+def _stated(value: onnx.ValueInfoProto) -> _Stated:
     tensor = value.type.tensor_type
     sizes = tuple(map(stated_size, tensor.shape.dim))
     return tensor.elem_type, sizes if tensor.HasField("shape") else None

@@ -33,16 +33,16 @@ KERAS_DROPS = "is in training mode: it drops values at random, others at each ru
 DRAWS = "draws random numbers at each run, so two runs differ"
 BY_BATCH = "has no running statistics: its outputs depend on the other samples of a batch, in inference, too"
 WRITES = "is written at each run, so outputs may depend on the runs before"
-EFFECTS = (NORMALIZES, KERAS_NORMALIZES, DROPS, KERAS_DROPS, DRAWS, BY_BATCH, WRITES)
+_EFFECTS = (NORMALIZES, KERAS_NORMALIZES, DROPS, KERAS_DROPS, DRAWS, BY_BATCH, WRITES)
 """What such a node does, as the end of a sentence, in the order in which it is told."""
 
-FLAG = 14
+_FLAG = 14
 """The first operator set in which an attribute tells that BatchNormalization is in training mode."""
-AS_INPUT, NEVER = 12, 7
+_AS_INPUT, _NEVER = 12, 7
 """The first operator sets in which an input tells that Dropout is, and in which no Dropout is until then."""
-HALF = 0.5
+_HALF = 0.5
 """The share of values that Dropout drops unless it is told another."""
-RANDOM = frozenset(
+_RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
@@ -54,7 +54,7 @@ class Unsettled:
     Attributes:
         kind: what the node is, such as `BatchNormalization`.
         name: its name, or that of its module; empty where it has none.
-        effect: one of `EFFECTS`.
+        effect: one of `_EFFECTS`.
     """
 
     kind: str
@@ -69,7 +69,7 @@ def sentences(nodes: Iterable[Unsettled]) -> tuple[str, ...]:
     """A sentence about each effect, which names the first node that has it and counts the others."""
     distinct_nodes = list(dict.fromkeys(nodes))
     lines = []
-    for effect in EFFECTS:
+    for effect in _EFFECTS:
         same = [node for node in distinct_nodes if node.effect == effect]
         if same:
             others = f" (as {len(same) - 1} more)" if len(same) > 1 else ""
@@ -91,24 +91,24 @@ def of_onnx(model: onnx.ModelProto) -> Iterator[Unsettled]:
             yield Unsettled(kind=node.op_type, name=name, effect=NORMALIZES)
         elif node.op_type == "Dropout" and _drops(node, version, constants):
             yield Unsettled(kind=node.op_type, name=name, effect=DROPS)
-        elif node.op_type in RANDOM:
+        elif node.op_type in _RANDOM:
             yield Unsettled(kind=node.op_type, name=name, effect=DRAWS)
 
 
 def _normalizes(node: onnx.NodeProto, version: int) -> bool:
     """Whether a BatchNormalization is in training mode; of old ones, those with further outputs are."""
-    if version >= FLAG:
+    if version >= _FLAG:
         return bool(_attribute(node, "training_mode", 0))
     return any(node.output[1:])
 
 
 def _drops(node: onnx.NodeProto, version: int, constants: Mapping[str, float]) -> bool:
     """Whether a Dropout is in training mode and drops anything; one whose mode is an input of the model counts not."""
-    if version >= AS_INPUT:
+    if version >= _AS_INPUT:
         ratio, mode = (constants.get(name, 1.0) if name else None for name in (*node.input, "", "")[1:3])
         is_told = len(node.input) > 2 and node.input[2] in constants
-        return is_told and bool(mode) and (HALF if ratio is None else ratio) > 0
-    return version < NEVER and not _attribute(node, "is_test", 0) and _attribute(node, "ratio", HALF) > 0
+        return is_told and bool(mode) and (_HALF if ratio is None else ratio) > 0
+    return version < _NEVER and not _attribute(node, "is_test", 0) and _attribute(node, "ratio", _HALF) > 0
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: float) -> float:

@@ -14,8 +14,8 @@ from bench.api.errors import InputError
 from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.valid_tensors import check_sparse, check_tensor, check_type, decoded
 
-LARGEST_VERSION = 2**31 - 1  # that onnx's registry of operators can be asked for
-HELD_IN = {
+_LARGEST_VERSION = 2**31 - 1  # that onnx's registry of operators can be asked for
+_HELD_IN = {
     "FLOAT": "f",
     "INT": "i",
     "STRING": "s",
@@ -69,7 +69,7 @@ def check_model(model: onnx.ModelProto) -> None:
 def _check_imports(imports: Iterable[onnx.OperatorSetIdProto], what: str) -> None:
     for entry in imports:
         domain = decoded(entry.domain, f"the domain of an operator set of {what}")
-        if not 0 <= entry.version <= LARGEST_VERSION:
+        if not 0 <= entry.version <= _LARGEST_VERSION:
             raise InputError(
                 f"{what} uses version {entry.version} of the operator set {domain or 'ai.onnx'!r}, which cannot exist"
             )
@@ -91,7 +91,7 @@ class _Pass:
 
     def __init__(self, *, in_function: bool) -> None:
         self.in_function = in_function
-        self.fields = {onnx.AttributeProto.AttributeType.Value(name): field for name, field in HELD_IN.items()}
+        self.fields = {onnx.AttributeProto.AttributeType.Value(name): field for name, field in _HELD_IN.items()}
 
     def graph(self, graph: onnx.GraphProto, around: Sequence[set[str]], what: str) -> None:
         """Check a graph; `around` are the names of the graphs around it, from the outermost."""
@@ -149,7 +149,7 @@ class _Pass:
         what = f"attribute {name!r} of {of}"
         if not name:
             raise InputError(f"an attribute of {of} has no name")
-        fields = [field.name for field, _ in attribute.ListFields() if field.name in HELD_IN.values()]
+        fields = [field.name for field, _ in attribute.ListFields() if field.name in _HELD_IN.values()]
         if attribute.ref_attr_name:
             decoded(attribute.ref_attr_name, f"the reference of {what}")
             if not self.in_function:

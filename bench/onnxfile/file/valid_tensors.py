@@ -8,12 +8,12 @@ from bench.api.errors import InputError
 from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.dtypes import bits, type_name
 
-MOST_AXES = 64  # of a NumPy array
-MOST_ELEMENTS = 1 << 47
+_MOST_AXES = 64  # of a NumPy array
+_MOST_ELEMENTS = 1 << 47
 """Elements of a tensor: as many bytes as a process can address."""
 STRING, INT64 = 8, 7  # of onnx.TensorProto.DataType
 EXTERNAL = 1  # of onnx.TensorProto.DataLocation
-DATA = {
+_DATA = {
     **dict.fromkeys(("float32", "complex64"), "float_data"),
     **dict.fromkeys(("float64", "complex128"), "double_data"),
     **dict.fromkeys(("uint32", "uint64"), "uint64_data"),
@@ -21,18 +21,18 @@ DATA = {
     "string": "string_data",
 }
 """The field that holds elements of a type one by one; those of other types are in int32_data."""
-FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
+_FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "raw_data", "double_data", "uint64_data")
 
 
 def impossible(shape: tuple[int, ...]) -> str | None:
     """Why no tensor can have a shape, as a clause that follows the tensor; None if a tensor can have it."""
-    if len(shape) > MOST_AXES:
-        return f"has {len(shape):,} axes; {MOST_AXES} is the limit"
+    if len(shape) > _MOST_AXES:
+        return f"has {len(shape):,} axes; {_MOST_AXES} is the limit"
     text = f"({', '.join(map(str, shape))})"
     if min(shape, default=0) < 0:
         return f"has the shape {text}; no size is negative"
-    if (count := math.prod(shape)) > MOST_ELEMENTS:
-        return f"has the shape {text}, {count:,} elements; {MOST_ELEMENTS:,} is the limit"
+    if (count := math.prod(shape)) > _MOST_ELEMENTS:
+        return f"has the shape {text}, {count:,} elements; {_MOST_ELEMENTS:,} is the limit"
     return None
 
 
@@ -58,7 +58,7 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
         _check_place(tensor, what, -(-count * bits(tensor.data_type) // 8))
         return
     field, number = _expected(kind, tensor.data_type, count)
-    lengths = {name: len(getattr(tensor, name)) for name in FIELDS if len(getattr(tensor, name))}
+    lengths = {name: len(getattr(tensor, name)) for name in _FIELDS if len(getattr(tensor, name))}
     if tensor.HasField("raw_data") and kind != "string":  # where it is there, it is what is read, even if it is empty
         field, number = "raw_data", -(-count * bits(tensor.data_type) // 8)
     if other := next((name for name in lengths if name != field), None):
@@ -76,10 +76,10 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
 def _expected(kind: str, data_type: int, count: int) -> tuple[str, int]:
     """The field of typed elements, and the number of its entries."""
     if kind.startswith("complex"):
-        return DATA[kind], 2 * count
-    if kind not in DATA and bits(data_type) < 8:
+        return _DATA[kind], 2 * count
+    if kind not in _DATA and bits(data_type) < 8:
         return "int32_data", -(-count * bits(data_type) // 8)
-    return DATA.get(kind, "int32_data"), count
+    return _DATA.get(kind, "int32_data"), count
 
 
 def _check_place(tensor: onnx.TensorProto, what: str, size_bytes: int) -> None:

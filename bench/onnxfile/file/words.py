@@ -13,26 +13,26 @@ from bench.onnxfile.file.domains import MOVES
 from bench.onnxfile.file.lazy import Stored
 from bench.onnxfile.file.wiring import Wiring
 
-Words = tuple[str, ...]
-VOCABULARIES = ("pool_strings", "keys_strings", "keys_tensor", "cats_strings", "classes_strings")
+_Words = tuple[str, ...]
+_VOCABULARIES = ("pool_strings", "keys_strings", "keys_tensor", "cats_strings", "classes_strings")
 """Attributes that list the strings that a node knows."""
-CUTS = ("StringSplit", "Tokenizer")
+_CUTS = ("StringSplit", "Tokenizer")
 """Operators that cut a text into words."""
-PASSES = (*MOVES, *CUTS, "ArrayFeatureExtractor", "Concat", "Gather", "Split", "StringNormalizer")
+PASSES = (*MOVES, *_CUTS, "ArrayFeatureExtractor", "Concat", "Gather", "Split", "StringNormalizer")
 """Operators whose outputs hold the strings of an input, or parts of them."""
 MOST_WORDS = 256
 """Words of a larger vocabulary are drawn from it evenly."""
 NUM_TEXTS, WORDS_IN_TEXT = 64, 8
 
 
-def words(stored: Stored) -> dict[str, Words | tuple[Words, ...]]:
+def words(stored: Stored) -> dict[str, _Words | tuple[_Words, ...]]:
     """The strings to draw from for each string input with a vocabulary, by the input's name.
 
     An input whose columns have vocabularies of their own has a tuple of words for each place of its last axis. For an
     input that the model cuts into words, the strings are texts of several words.
     """
     wiring = Wiring(stored)
-    strings: dict[str, Words | tuple[Words, ...]] = {}
+    strings: dict[str, _Words | tuple[_Words, ...]] = {}
     for name, value in wiring.inputs.items():
         tensor = value.type.tensor_type
         if tensor.elem_type != onnx.TensorProto.STRING:
@@ -68,7 +68,7 @@ def _vocabularies(wiring: Wiring, name: str) -> tuple[Mapping[int | None, Sequen
             known[column] += _strings(node)
             if node.op_type not in PASSES or (position and node.op_type != "Concat"):
                 continue
-            is_text = is_text or node.op_type in CUTS
+            is_text = is_text or node.op_type in _CUTS
             own = _column(wiring, node, rank) if column is None else column
             for output in node.output:
                 if (output, own) not in seen:
@@ -79,7 +79,7 @@ def _vocabularies(wiring: Wiring, name: str) -> tuple[Mapping[int | None, Sequen
 
 def _strings(node: onnx.NodeProto) -> Iterator[str]:
     for attribute in node.attribute:
-        if attribute.name in VOCABULARIES:
+        if attribute.name in _VOCABULARIES:
             stored = attribute.t.string_data if attribute.HasField("t") else attribute.strings
             yield from (text.decode(errors="replace") for text in stored)
 
@@ -97,13 +97,13 @@ def _column(wiring: Wiring, node: onnx.NodeProto, rank: int) -> int | None:
     return int(places.item()) if places.item() >= 0 else None
 
 
-def _some(several: Sequence[str]) -> Words:
+def _some(several: Sequence[str]) -> _Words:
     """At most `MOST_WORDS` of the different strings, spread evenly over their list."""
     different = list(dict.fromkeys(several))
     return tuple(different[:: -(-len(different) // MOST_WORDS) or 1])
 
 
-def _texts(several: Words) -> Words:
+def _texts(several: _Words) -> _Words:
     generator = np.random.default_rng(0)
     drawn = generator.integers(0, len(several), (NUM_TEXTS, WORDS_IN_TEXT))
     return tuple(" ".join(several[index] for index in row) for row in drawn)

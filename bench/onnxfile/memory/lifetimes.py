@@ -2,7 +2,7 @@
 
 An activation is a value that a node makes. Inputs belong to the caller and weights to the session; values that nodes
 make of weights alone, such as a shape, can be computed once for all runs, and are left out. An output is needed to the
-end. A node's inputs and outputs are alive together: no node is assumed to work in place. Operators in `VIEWS` only
+end. A node's inputs and outputs are alive together: no node is assumed to work in place. Operators in `_VIEWS` only
 give the same bytes another shape, so their output shares the memory of their input; but an output of the model that is
 a view of one of its inputs or weights has to be a copy.
 
@@ -20,9 +20,9 @@ from bench.onnxfile.file.digest import stored_names
 from bench.onnxfile.file.reads import is_constant, node_reads
 from bench.onnxfile.memory.plan import Buffer, plan_memory
 
-Sizes = Mapping[str, int | None]
+_Sizes = Mapping[str, int | None]
 """Bytes of tensors by name; None for a size that is not known."""
-VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,14 @@ class Lifetimes:
     unknown: tuple[str, ...]
 
 
-def activation_lifetimes(graph: onnx.GraphProto, sizes_bytes: Sizes, *, share_views: bool = True) -> Lifetimes:
+def activation_lifetimes(graph: onnx.GraphProto, sizes_bytes: _Sizes, *, share_views: bool = True) -> Lifetimes:
     """The steps at which the activations of a graph are alive.
 
     Args:
         graph: its nodes stand in an order in which they can run.
         sizes_bytes: size of each tensor by name; those inside a subgraph have the path of the subgraph before their
             name, as in `loop_1.body:x`. A size that is missing or None is unknown.
-        share_views: whether the output of an operator in `VIEWS` shares the memory of its input.
+        share_views: whether the output of an operator in `_VIEWS` shares the memory of its input.
     """
     return _Scope(graph, sizes_bytes, share_views, "", frozenset()).lifetimes()
 
@@ -64,7 +64,7 @@ class _Scope:
     """The graph or a subgraph."""
 
     def __init__(
-        self, graph: onnx.GraphProto, sizes_bytes: Sizes, share_views: bool, path: str, constants: Set[str]
+        self, graph: onnx.GraphProto, sizes_bytes: _Sizes, share_views: bool, path: str, constants: Set[str]
     ) -> None:
         self.graph = graph
         self.sizes_bytes = sizes_bytes
@@ -97,7 +97,7 @@ class _Scope:
         return Lifetimes(buffers=tuple(known), unknown=tuple(self.unknown))
 
     def _make(self, name: str, node: onnx.NodeProto, step: int) -> None:
-        view = self.share_views and node.op_type in VIEWS and node.domain in ("", "ai.onnx")
+        view = self.share_views and node.op_type in _VIEWS and node.domain in ("", "ai.onnx")
         source = self.home.get(node.input[0]) if view and node.input else None
         if source is not None:
             self.home[name] = source

@@ -21,9 +21,9 @@ from bench.onnxfile.file import lazy
 from bench.onnxfile.file.normalized import settle
 from bench.onnxfile.sessions import profile_runs
 
-NUM_RUNS = 3
-REQUESTED, IN_USE, PEAK = "mem_bytes_requested_in_use", "mem_bytes_in_use", "mem_in_use_peak"
-REQUESTED_DELTA, IN_USE_DELTA = "mem_requested_in_use_delta", "mem_in_use_delta"
+_NUM_RUNS = 3
+_REQUESTED, _IN_USE, _PEAK = "mem_bytes_requested_in_use", "mem_bytes_in_use", "mem_in_use_peak"
+_REQUESTED_DELTA, _IN_USE_DELTA = "mem_requested_in_use_delta", "mem_in_use_delta"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
     Raises:
         ArtifactError: the profile of this version of ONNX Runtime has no account of memory.
     """
-    events = profile_runs(path, feeds, num_runs=NUM_RUNS, optimized=optimized)
+    events = profile_runs(path, feeds, num_runs=_NUM_RUNS, optimized=optimized)
     events.sort(key=lambda event: event["ts"])
-    nodes = [event for event in events if REQUESTED in event.get("args", {})]
+    nodes = [event for event in events if _REQUESTED in event.get("args", {})]
     if not nodes:
         raise ArtifactError("this version of ONNX Runtime does not tell what its arena gives (1.31 does)")
 
@@ -59,13 +59,13 @@ def measure_arena(path: Path, feeds: Mapping[str, np.ndarray], *, optimized: boo
 
     last_start = max(event["ts"] for event in events if event["name"] == "model_run")
     first, last = nodes[0], nodes[-1]
-    weights = figure(first, REQUESTED) - figure(first, REQUESTED_DELTA)
-    weights_taken = figure(first, IN_USE) - figure(first, IN_USE_DELTA)
-    taken = max(figure(event, IN_USE) for event in nodes)
-    if figure(last, PEAK) > figure(first, PEAK):  # else the peak may be that of loading
-        taken = max(taken, figure(last, PEAK))
+    weights = figure(first, _REQUESTED) - figure(first, _REQUESTED_DELTA)
+    weights_taken = figure(first, _IN_USE) - figure(first, _IN_USE_DELTA)
+    taken = max(figure(event, _IN_USE) for event in nodes)
+    if figure(last, _PEAK) > figure(first, _PEAK):  # else the peak may be that of loading
+        taken = max(taken, figure(last, _PEAK))
     return OrtArena(
-        planned_bytes=max(figure(event, REQUESTED) for event in nodes if event["ts"] >= last_start) - weights,
+        planned_bytes=max(figure(event, _REQUESTED) for event in nodes if event["ts"] >= last_start) - weights,
         taken_bytes=taken - weights_taken,
         optimized=optimized,
     )

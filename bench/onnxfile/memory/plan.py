@@ -22,9 +22,9 @@ from bench.onnxfile.deferred import np
 from bench.onnxfile.memory.best_fit import best_fit
 
 ALIGNMENT_BYTES = 64  # a cache line, and the widest vector register
-EFFORT = 4_000_000
+_EFFORT = 4_000_000
 """Comparisons of two buffers after which the search ends with the best plan so far: a few seconds."""
-MOST_PAIRS = 1_000_000
+_MOST_PAIRS = 1_000_000
 """Pairs of buffers alive together, up to which orders are searched: 1,400 buffers that all meet."""
 
 
@@ -58,7 +58,7 @@ class MemoryPlan:
     native_bytes: int
 
 
-def plan_memory(buffers: Iterable[Buffer], *, effort: int = EFFORT) -> MemoryPlan:
+def plan_memory(buffers: Iterable[Buffer], *, effort: int = _EFFORT) -> MemoryPlan:
     """Find offsets for buffers, each a multiple of `ALIGNMENT_BYTES`.
 
     Args:
@@ -90,7 +90,7 @@ def _placed(buffers: Sequence[Buffer], effort: int) -> list[int]:
     """The offset of each buffer."""
     ends = sorted(buffer.last_step for buffer in buffers)
     begins = sorted(buffer.first_step for buffer in buffers)
-    if sum(begun - bisect.bisect_left(ends, first) for begun, first in enumerate(begins)) <= MOST_PAIRS:
+    if sum(begun - bisect.bisect_left(ends, first) for begun, first in enumerate(begins)) <= _MOST_PAIRS:
         return _Search(buffers).run(effort)
     return best_fit(list(map(_aligned, buffers)), [(buffer.first_step, buffer.last_step) for buffer in buffers])
 

@@ -21,12 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 Point = tuple[float, float]
 BETWEEN = 22
 """Pixels between neighbours on a layer."""
-BELOW = 34
+_BELOW = 34
 """Pixels between layers."""
-SWEEPS = 12
-PLACES = 8
+_SWEEPS = 12
+_PLACES = 8
 """Places of lines for each box, on the average; lines that would need more go straight, the longest first."""
-STRAIGHT = 8.0
+_STRAIGHT = 8.0
 """How much stronger a place on a line pulls than a box, so that long lines stay straight."""
 
 
@@ -117,7 +117,7 @@ class _Drawing:
             self.layer[reader] - self.layer[maker] - 1 for maker, readers in self.values for reader in readers
         )
         places = itertools.accumulate(spans)
-        within = bisect.bisect_right(list(places), PLACES * (len(self.boxes) + 1000))
+        within = bisect.bisect_right(list(places), _PLACES * (len(self.boxes) + 1000))
         return spans[-1] if within == len(spans) and spans else spans[within] - 1 if spans else 0
 
     def _way(self, maker: int, readers: Sequence[int], longest: int) -> list[int]:
@@ -146,7 +146,7 @@ class _Drawing:
         ]
         tops = [0.0]
         for height in heights:
-            tops.append(tops[-1] + height + BELOW)
+            tops.append(tops[-1] + height + _BELOW)
         left = min((middle - width / 2 for middle, width in zip(x, self.widths, strict=True)), default=0)
         x = [middle - left for middle in x]
         corners = [
@@ -157,7 +157,7 @@ class _Drawing:
             corners=tuple(corners),
             lines=tuple(self._lines(x, tops, heights, corners)),
             width=max((middle + width / 2 for middle, width in zip(x, self.widths, strict=True)), default=0),
-            height=max(tops[-1] - BELOW, 0),
+            height=max(tops[-1] - _BELOW, 0),
         )
 
     def _lines(
@@ -198,7 +198,7 @@ class _Drawing:
                     self.rows[self.layer[index]].append(index)
                     pending += reversed(self.below[index])
         best, fewest = [row[:] for row in self.rows], self._crossings()
-        for rows, ties in self._sweeps(SWEEPS):
+        for rows, ties in self._sweeps(_SWEEPS):
             if not fewest:
                 break
             at = {index: position for row in self.rows for position, index in enumerate(row)}
@@ -236,7 +236,7 @@ class _Drawing:
                 x[index] = right + self.widths[index] / 2
                 right += self.widths[index] + BETWEEN
         settled = 0
-        for rows, ties in self._sweeps(2 * SWEEPS):
+        for rows, ties in self._sweeps(2 * _SWEEPS):
             before = x[:]
             for row in rows:
                 self._fit(row, x, ties)
@@ -251,7 +251,7 @@ class _Drawing:
         shifts = list(itertools.accumulate(gaps, initial=0.0))  # least distance of each place from the first
         pools: list[tuple[float, float, int]] = []  # mean wish, weight, number of places
         for index, shift in zip(row, shifts, strict=True):
-            pulls = [STRAIGHT if max(index, other) >= len(self.boxes) else 1.0 for other in ties[index]]
+            pulls = [_STRAIGHT if max(index, other) >= len(self.boxes) else 1.0 for other in ties[index]]
             weight, number = sum(pulls) or 0.01, 1
             pulled = sum(x[other] * pull for other, pull in zip(ties[index], pulls, strict=True))
             mean = (pulled / weight if pulls else x[index]) - shift

@@ -53,22 +53,22 @@ KINDS = {
     "other operators": ("#FFFFFF", r"(?s:.*)"),
 }
 """Colour of each kind of operator, and a pattern for the names of its operators; the first kind that fits counts."""
-TEMPLATE = Path(__file__).with_name("picture.svg.j2")
-DARK = ("#0072B2",)
+_TEMPLATE = Path(__file__).with_name("picture.svg.j2")
+_DARK = ("#0072B2",)
 """Colours that take white text."""
-TOLD = ("kernel_shape", "strides", "dilations", "group", "axis", "axes", "perm", "mode", "hidden_size", "direction")
+_TOLD = ("kernel_shape", "strides", "dilations", "group", "axis", "axes", "perm", "mode", "hidden_size", "direction")
 """Attributes that are written into the box unless they have their usual value."""
-USUAL = {"strides": r"\[1(, 1)*\]", "dilations": r"\[1(, 1)*\]", "group": "1"}
-FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
-CHAR = 0.62
+_USUAL = {"strides": r"\[1(, 1)*\]", "dilations": r"\[1(, 1)*\]", "group": "1"}
+_FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
+_CHAR = 0.62
 """Width of a character, in font sizes: no less than in any of these fonts."""
 TITLE, SMALL = 14, 11
-LINE_HEIGHT = 1.3
+_LINE_HEIGHT = 1.3
 PADDING = 8
 MARGIN = 24
-SWATCH = 14
-NARROWEST = 320
-MOST_CHARS = 34
+_SWATCH = 14
+_NARROWEST = 320
+_MOST_CHARS = 34
 COUNT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -84,7 +84,7 @@ class _Label:
 
     def box(self) -> Box:
         width = max(_width(self.title, TITLE), *(_width(line, SMALL) for line in ("", *self.lines)))
-        height = LINE_HEIGHT * (TITLE + SMALL * len(self.lines))
+        height = _LINE_HEIGHT * (TITLE + SMALL * len(self.lines))
         sides = 4 if self.is_end else 2  # its ends are round
         return Box(width=width + sides * PADDING, height=height + 2 * PADDING)
 
@@ -117,7 +117,7 @@ def _node_label(wiring: Wiring, node: onnx.NodeProto, cost: NodeCost | None) -> 
     lines = [
         f"{name} {text}"
         for name, text in attributes.items()
-        if name in TOLD and not re.fullmatch(USUAL.get(name, "(?!)"), text)
+        if name in _TOLD and not re.fullmatch(_USUAL.get(name, "(?!)"), text)
     ]
     lines += [f"weight {weight}" for weight in weights if not weight.endswith("[]")]
     if cost is not None:
@@ -152,9 +152,9 @@ def _end_label(kind: str, value: onnx.ValueInfoProto) -> _Label:
 
 def _wrapped(text: str) -> Iterator[str]:
     """A text in lines that are not too long, broken behind a separator where there is one."""
-    while len(text) > MOST_CHARS:
-        breaks = [separator.end() for separator in re.finditer(r"[/._:\s,-]", text[:MOST_CHARS])]
-        end = breaks[-1] if breaks and breaks[-1] > MOST_CHARS // 3 else MOST_CHARS
+    while len(text) > _MOST_CHARS:
+        breaks = [separator.end() for separator in re.finditer(r"[/._:\s,-]", text[:_MOST_CHARS])]
+        end = breaks[-1] if breaks and breaks[-1] > _MOST_CHARS // 3 else _MOST_CHARS
         yield text[:end].rstrip(" ")
         text = text[end:].lstrip(" ")
     yield text
@@ -163,7 +163,7 @@ def _wrapped(text: str) -> Iterator[str]:
 def _width(text: str, size: float) -> float:
     """Pixels that a text takes at most; East Asian characters are as wide as two."""
     wide = sum(unicodedata.east_asian_width(char) in "WFA" for char in text)
-    return (len(text) + wide) * size * CHAR
+    return (len(text) + wide) * size * _CHAR
 
 
 def _count(number: int) -> str:
@@ -174,15 +174,15 @@ def _count(number: int) -> str:
 
 
 def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
-    limit = max(layout.width, _width(name, TITLE), NARROWEST)
+    limit = max(layout.width, _width(name, TITLE), _NARROWEST)
     legend = list(_legend(labels, limit))
-    top = MARGIN + TITLE * LINE_HEIGHT + 8
+    top = MARGIN + TITLE * _LINE_HEIGHT + 8
     head = top + (legend[-1][0] + 1 if legend else 1) * 20 + 12
     width = limit + 2 * MARGIN
     environment = jinja2.Environment(
         trim_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined, finalize=_written
     )
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
         name=name,
         width=round(width),
         height=round(head + layout.height + MARGIN),
@@ -190,14 +190,14 @@ def _svg(name: str, labels: Sequence[_Label], layout: Layout) -> str:
         legend=[(MARGIN + right, top + row * 20, kind, colour) for row, right, kind, colour in legend],
         lines=[(_path(line), line.points[-1] if line.arrow else None, line.straight) for line in layout.lines],
         boxes=[(label, label.box(), *corner) for label, corner in zip(labels, layout.corners, strict=True)],
-        dark=DARK,
-        font=FONT,
+        dark=_DARK,
+        font=_FONT,
         margin=MARGIN,
         padding=PADDING,
-        swatch=SWATCH,
+        swatch=_SWATCH,
         title=TITLE,
         small=SMALL,
-        line_height=LINE_HEIGHT,
+        line_height=_LINE_HEIGHT,
     )
 
 
@@ -214,7 +214,7 @@ def _legend(labels: Sequence[_Label], width: float) -> Iterator[tuple[int, float
     row, right = 0, 0.0
     for kind, (colour, _) in KINDS.items():
         if colour in colours:
-            needed = _width(kind, SMALL) + SWATCH + 20
+            needed = _width(kind, SMALL) + _SWATCH + 20
             if right and right + needed > width:
                 row, right = row + 1, 0.0
             yield row, right, kind, colour

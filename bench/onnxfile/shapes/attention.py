@@ -19,9 +19,9 @@ from bench.onnxfile.shapes.feeds import sample_shapes
 from bench.onnxfile.shapes.inference import infer
 from bench.onnxfile.shapes.node import Node, Value
 
-LAYOUT = {"Cast", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-SCALING = {"Add", "Div", "Mul", "Sub", "Where"}
-"""Operators besides `LAYOUT` that may lie between a projection, the scores and their use: scales, biases and masks."""
+_LAYOUT = {"Cast", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+_SCALING = {"Add", "Div", "Mul", "Sub", "Where"}
+"""Operators besides `_LAYOUT` that may lie between a projection, the scores and their use: scales, biases and masks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ class _Graph:
         node = self._made_by.get(id(value))
         if node is not None and node.op_type in ("MatMul", "Gemm"):
             return _width(value) if self._is_weight(node.input(1)) else None
-        if node is None or node.op_type not in LAYOUT | SCALING:
+        if node is None or node.op_type not in _LAYOUT | _SCALING:
             return None
         # Of a sum or product with a bias or a scale, the side that is computed; what a Reshape is told leads nowhere.
         computed = [item for item in node.inputs if item is not None and not self._is_weight(item)]
@@ -117,8 +117,8 @@ class _Graph:
         return next((width for width in widths if width is not None), None)
 
     def _is_weight(self, value: Value) -> bool:
-        """Whether a value is stored, or made of a stored value by operators of `LAYOUT` alone."""
-        while not value.is_weight and id(value) in self._made_by and self._made_by[id(value)].op_type in LAYOUT:
+        """Whether a value is stored, or made of a stored value by operators of `_LAYOUT` alone."""
+        while not value.is_weight and id(value) in self._made_by and self._made_by[id(value)].op_type in _LAYOUT:
             value = self._made_by[id(value)].input()
         return value.is_weight
 
@@ -130,7 +130,7 @@ def _nearest(start: Node, neighbours: Callable[[Node], list[Node]]) -> Node | No
         for node in neighbours(queue.pop(0)):
             if node.op_type in ("MatMul", "Gemm"):
                 return node
-            if node.op_type in LAYOUT | SCALING | {"IsNaN"} and node not in seen:
+            if node.op_type in _LAYOUT | _SCALING | {"IsNaN"} and node not in seen:
                 seen.add(node)
                 queue.append(node)
     return None

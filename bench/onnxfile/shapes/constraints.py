@@ -19,10 +19,10 @@ from bench.onnxfile.shapes.rules.arithmetic import COMPARISONS
 from bench.onnxfile.shapes.rules.products import matmul_operands
 from bench.onnxfile.shapes.steps import Step
 
-Sizes = Mapping[str, int]
+_Sizes = Mapping[str, int]
 Found = Iterator[tuple[str, Sequence[Size], Callable[..., bool]]]
 """What a node requires in words, the sizes that it is about, and whether numbers in their place meet it."""
-BROADCASTING = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Mean", "Where", *COMPARISONS)
+_BROADCASTING = ("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Min", "Max", "Sum", "Mean", "Where", *COMPARISONS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Requirement:
     holds: Callable[..., bool]
     dims: frozenset[str]
 
-    def is_met(self, sizes: Sizes, known: dict[Atom, int]) -> bool:
+    def is_met(self, sizes: _Sizes, known: dict[Atom, int]) -> bool:
         """Whether sizes of all `dims` meet the requirement; `known` keeps the values of atoms for these sizes."""
         if self.holds is _divides and any(sizes[dim] == 0 for dim in self.dims):
             return True  # no elements are no rows
@@ -52,7 +52,7 @@ class Requirement:
         except ArithmeticError:  # a division by a size of 0
             return False
 
-    def is_equal(self, sizes: Sizes, known: dict[Atom, int]) -> bool:
+    def is_equal(self, sizes: _Sizes, known: dict[Atom, int]) -> bool:
         """Whether its sizes are all the same; the arguments are as for `is_met`."""
         try:
             return equal(*(_value_of(size, sizes, known) for size in self.sizes))
@@ -63,7 +63,7 @@ class Requirement:
         """Whether it asks that others of its sizes be equal to a size."""
         return self.holds in (equal, _joined) and size in self.sizes
 
-    def text(self, sizes: Sizes) -> str:
+    def text(self, sizes: _Sizes) -> str:
         """The requirement in words, with the numbers that it meets instead."""
         numbers = " and ".join(str(value_of(size, sizes)) for size in self.sizes)
         return f"{self.node} {self.what}, not {numbers}"
@@ -89,7 +89,7 @@ class Requirements:
             groups.setdefault((requirement.holds, requirement.sizes), []).append(requirement)
         return list(groups.values())
 
-    def unmet(self, sizes: Sizes, known: dict[Atom, int] | None = None) -> list[Requirement]:
+    def unmet(self, sizes: _Sizes, known: dict[Atom, int] | None = None) -> list[Requirement]:
         """The requirements that sizes do not meet; of an If, those of the branch that has the fewest.
 
         Args:
@@ -103,7 +103,7 @@ class Requirements:
             missed += sorted(ways, key=len)[0]
         return missed
 
-    def num_stretched(self, sizes: Sizes, dim: str) -> int:
+    def num_stretched(self, sizes: _Sizes, dim: str) -> int:
         """The number of requirements about a dimension that sizes meet by stretching a size of 1 to another."""
         known: dict[Atom, int] = {}
         joined = [alike for alike in self._alike if alike[0].holds is _joined and dim in alike[0].dims]
@@ -128,7 +128,7 @@ def of_steps(steps: Sequence[Step]) -> Requirements:
     return Requirements(always=tuple(always), choices=tuple(choices))
 
 
-def value_of(size: Size, sizes: Sizes) -> int:
+def value_of(size: Size, sizes: _Sizes) -> int:
     """The number that a size is for sizes of its dimensions.
 
     Raises:
@@ -138,12 +138,12 @@ def value_of(size: Size, sizes: Sizes) -> int:
     return _value_of(size, sizes, {})
 
 
-def shape_of(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
+def shape_of(shape: Shape, sizes: _Sizes) -> tuple[int, ...]:
     """The numbers that a shape has for sizes of its dimensions. Raises as `value_of`."""
     return tuple(value_of(size, sizes) for size in shape)
 
 
-def _value_of(size: Size, sizes: Sizes, known: dict[Atom, int]) -> int:
+def _value_of(size: Size, sizes: _Sizes, known: dict[Atom, int]) -> int:
     if not isinstance(size, Dim):
         return size
     total = 0
@@ -156,7 +156,7 @@ def _value_of(size: Size, sizes: Sizes, known: dict[Atom, int]) -> int:
     return total
 
 
-def _atom(atom: Atom, sizes: Sizes, known: dict[Atom, int]) -> int:
+def _atom(atom: Atom, sizes: _Sizes, known: dict[Atom, int]) -> int:
     if atom.is_symbol:
         return sizes[atom.arguments[0]]
     return OPERATIONS[atom.operation][0](*(_value_of(argument, sizes, known) for argument in atom.arguments))
@@ -164,7 +164,7 @@ def _atom(atom: Atom, sizes: Sizes, known: dict[Atom, int]) -> int:
 
 def _of_node(node: Node) -> Iterator[Requirement]:
     rules: list[Callable[[Node], Found]] = (
-        [_of_broadcasting] if node.op_type in BROADCASTING and not node.domain else []
+        [_of_broadcasting] if node.op_type in _BROADCASTING and not node.domain else []
     )
     if not node.domain and node.op_type in RULES:
         rules.append(RULES[node.op_type])

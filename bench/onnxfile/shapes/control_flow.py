@@ -17,7 +17,7 @@ from bench.onnxfile.shapes.node import BOOL, INT64, Node, ShapeError, Value
 from bench.onnxfile.shapes.steps import Body, GraphWalk, Scope
 
 Outputs: TypeAlias = tuple[Sequence[Value | None], Sequence[Body]]
-BRANCHES = {"then_branch": True, "else_branch": False}
+_BRANCHES = {"then_branch": True, "else_branch": False}
 
 
 def _subgraph(node: Node, name: str) -> tuple[onnx.GraphProto, str]:
@@ -64,7 +64,7 @@ def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
     condition = _only(node.input())
     taken = None if condition is None or isinstance(condition, Dim) else bool(condition)
     bodies = []
-    for name, truth in BRANCHES.items():
+    for name, truth in _BRANCHES.items():
         try:
             bodies.append(_body(node, walk, (), values, name))
         except ShapeError as error:
@@ -72,14 +72,14 @@ def if_(node: Node, walk: GraphWalk, values: Scope) -> Outputs:
                 raise
             path = _subgraph(node, name)[1]
             bodies.append(Body(path=path, steps=[], values={}, outputs=[], runs=None, why_not=str(error)))
-    fitting = [truth for truth, body in zip(BRANCHES.values(), bodies, strict=True) if body.why_not is None]
+    fitting = [truth for truth, body in zip(_BRANCHES.values(), bodies, strict=True) if body.why_not is None]
     if not fitting:
         return [], [dataclasses.replace(body, is_branch=True) for body in bodies]
     if len(fitting) == 1:
         (taken,) = fitting
     bodies = [
         dataclasses.replace(body, runs=None if taken is None else int(taken is truth), is_branch=True)
-        for truth, body in zip(BRANCHES.values(), bodies, strict=True)
+        for truth, body in zip(_BRANCHES.values(), bodies, strict=True)
     ]
     if taken is not None:
         return bodies[0 if taken else 1].outputs, bodies

@@ -20,7 +20,7 @@ from bench.onnxfile.deferred import np
 
 Size: TypeAlias = "int | Dim"
 Shape: TypeAlias = "tuple[Size, ...]"
-Monomial: TypeAlias = "tuple[Atom, ...]"
+_Monomial: TypeAlias = "tuple[Atom, ...]"
 
 OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
     "floordiv": (lambda a, b: a // b, "{0} // {1}"),
@@ -35,9 +35,9 @@ OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
     "scaled": (lambda a, numerator, denominator: scaled_down(a, numerator, denominator), ""),
 }
 """For each operation of an atom, the function that computes it, and a short form of writing it (empty for none)."""
-LONGEST_TEXT = 80
-MOST_TERMS = 1000  # of a polynomial: products of sums multiply them, so n nodes could ask for 2**n
-MOST_LEVELS = 100  # of operations within one another, which are written and compared by functions that call themselves
+_LONGEST_TEXT = 80
+_MOST_TERMS = 1000  # of a polynomial: products of sums multiply them, so n nodes could ask for 2**n
+_MOST_LEVELS = 100  # of operations within one another, which are written and compared by functions that call themselves
 
 
 class Atom:
@@ -57,7 +57,7 @@ class Atom:
         self.is_free = is_free
         terms = (monomial for size in arguments if isinstance(size, Dim) for monomial in size.terms)
         self.levels: int = 1 + max((atom.levels for monomial in terms for atom in monomial), default=0)
-        _check_number(self.levels, MOST_LEVELS, "levels of operations")
+        _check_number(self.levels, _MOST_LEVELS, "levels of operations")
         content = (operation, *(a.key if isinstance(a, Dim) else a for a in arguments))
         self.key = hashlib.blake2b(repr(content).encode(), digest_size=16).digest()
 
@@ -92,17 +92,17 @@ class Atom:
         is_call = self.operation in ("min", "max")
         arguments = [f"({text})" if " " in text and not is_call else text for text in map(str, self.arguments)]
         text = pattern.format(*arguments) if pattern else f"{self.operation}({', '.join(arguments)})"
-        return text if len(text) <= LONGEST_TEXT else f"{self.operation}(...{self.key.hex()[:6]})"
+        return text if len(text) <= _LONGEST_TEXT else f"{self.operation}(...{self.key.hex()[:6]})"
 
 
 class Dim:
     """A polynomial over atoms that is no constant; only arithmetic makes instances.
 
     The other operand of an arithmetic operator may be a whole float. A TypeError is raised for any other float, and an
-    OverflowError for a polynomial of more than `MOST_TERMS` terms or factors.
+    OverflowError for a polynomial of more than `_MOST_TERMS` terms or factors.
     """
 
-    def __init__(self, terms: dict[Monomial, int]) -> None:
+    def __init__(self, terms: dict[_Monomial, int]) -> None:
         self.terms = terms
 
     @functools.cached_property
@@ -125,9 +125,9 @@ class Dim:
     __radd__ = __add__
 
     def __mul__(self, other: Size) -> Size:
-        terms: dict[Monomial, int] = {}
+        terms: dict[_Monomial, int] = {}
         others = _terms(other)
-        _check_number(len(self.terms) * len(others), MOST_TERMS, "terms")
+        _check_number(len(self.terms) * len(others), _MOST_TERMS, "terms")
         for first, factor in self.terms.items():
             for second, two in others.items():
                 monomial = tuple(sorted((*first, *second), key=lambda atom: atom.key))
@@ -176,12 +176,12 @@ class Dim:
 
     __repr__ = __str__
 
-    def _sorted(self) -> list[tuple[Monomial, int]]:
+    def _sorted(self) -> list[tuple[_Monomial, int]]:
         """Terms in the order in which they are written: the longest first, and the constant last."""
         return sorted(self.terms.items(), key=lambda term: (-len(term[0]), [atom.text for atom in term[0]]))
 
 
-def _written(monomial: Monomial, factor: int) -> str:
+def _written(monomial: _Monomial, factor: int) -> str:
     texts = [f"({atom.text})" if " " in atom.text and atom.text[0] != "(" else atom.text for atom in monomial]
     if not texts:
         return str(factor)
@@ -194,7 +194,7 @@ def symbol(name: str, *, is_free: bool = True) -> Dim:
     return Dim({(Atom("", (name,), is_free=is_free),): 1})
 
 
-def _terms(size: Size) -> dict[Monomial, int]:
+def _terms(size: Size) -> dict[_Monomial, int]:
     return size.terms if isinstance(size, Dim) else {(): whole_number(size)}
 
 
@@ -203,9 +203,9 @@ def _check_number(number: int, limit: int, of: str) -> None:
         raise OverflowError(f"an expression has more than {limit} {of}")
 
 
-def _size(terms: Mapping[Monomial, int]) -> Size:
+def _size(terms: Mapping[_Monomial, int]) -> Size:
     monomials = {monomial: factor for monomial, factor in terms.items() if factor}
-    _check_number(max(len(monomials), *map(len, monomials), 0), MOST_TERMS, "terms or factors")
+    _check_number(max(len(monomials), *map(len, monomials), 0), _MOST_TERMS, "terms or factors")
     if not monomials:
         return 0
     return monomials[()] if len(monomials) == 1 and () in monomials else Dim(monomials)
@@ -374,11 +374,11 @@ def _divided(dividend: Size, other: Size) -> Size | None:
     return quotient
 
 
-def _rank(term: tuple[Monomial, int]) -> tuple[int, list[bytes]]:  # in an order that multiplication preserves
+def _rank(term: tuple[_Monomial, int]) -> tuple[int, list[bytes]]:  # in an order that multiplication preserves
     return len(term[0]), sorted((atom.key for atom in term[0]), reverse=True)
 
 
-def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+def _without(monomial: _Monomial, part: _Monomial) -> _Monomial | None:
     rest = list(monomial)
     for atom in part:
         if atom not in rest:

@@ -20,7 +20,7 @@ Range: TypeAlias = "tuple[int, int]"
 """The least and the largest number, both included."""
 LARGEST = 2**63 - 1
 """The largest size: ONNX keeps sizes as int64."""
-MOST_CUT = 3000
+_MOST_CUT = 3000
 
 
 class UndecidedError(Exception):
@@ -38,7 +38,7 @@ def solution(
         near: the likely size of every dimension; nearer solutions are looked for first.
 
     Raises:
-        UndecidedError: the search took more than `MOST_CUT` steps.
+        UndecidedError: the search took more than `_MOST_CUT` steps.
     """
     sizes = {dim: min(max(near[dim], low), high) for dim, (low, high) in ranges.items()}
     undecided = False
@@ -73,7 +73,7 @@ def _search(
     if any(_is_indivisible(requirement) for requirement in required):
         return None
     pending = [dict(ranges)]
-    for _ in range(MOST_CUT):
+    for _ in range(_MOST_CUT):
         if not pending:
             return None
         box = pending.pop()

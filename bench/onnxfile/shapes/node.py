@@ -13,7 +13,7 @@ from bench.onnxfile.file.lazy import Stored
 from bench.onnxfile.shapes.dims import Dim, Shape, Size, symbol
 
 FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9  # of onnx.TensorProto.DataType
-MOST_TYPES = 1 << 31
+_MOST_TYPES = 1 << 31
 """Numbers of element types: the field of a model that states them has 32 bits, and a sign."""
 MAX_ELEMENTS = 1024
 """Elements of larger values are not computed, because shapes do not depend on them."""
@@ -73,7 +73,7 @@ class Value:
         tensor: onnx.TensorProto | None = None,
         stored: Stored | None = None,
     ) -> None:
-        self.dtype = dtype if 0 <= dtype < MOST_TYPES else 0  # an attribute may state any integer of 64 bits
+        self.dtype = dtype if 0 <= dtype < _MOST_TYPES else 0  # an attribute may state any integer of 64 bits
         self.shape: Shape | None = None if shape is None else tuple(shape)
         self.numbers: tuple[int, ...] | None = None
         if self.shape is not None and (tensor is not None or Dim not in map(type, self.shape)):

@@ -12,7 +12,7 @@ from bench.onnxfile.shapes.stated_sizes import Stated
 
 AS_GIVEN = "is as given"
 WHOLE = "is whole"
-MOST_ADDED = 64
+_MOST_ADDED = 64
 """The difference up to which another size is looked for that a message can propose."""
 
 
@@ -117,7 +117,7 @@ def _nearest(
     """The option that gives a dimension another size, with which requirements are met."""
     if not fixed:
         return "the file contradicts itself"
-    for more in range(1, MOST_ADDED + 1):
+    for more in range(1, _MOST_ADDED + 1):
         for dim, size in fixed.items():
             if _possible(core, {**ranges, dim: (size + more, size + more)}, likely) is not None:
                 return f"say {option(dim, size + more)}"

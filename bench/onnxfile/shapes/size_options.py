@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from bench.api.errors import InputError
 
 SHAPE = re.compile(r"(?P<sizes>\d+(x\d+)*|)(:(?P<dtype>float(16|32|64)|u?int(8|16|32|64)|bool))?")
-DIM = re.compile(r"(?P<sizes>\d+)")
-AXIS = re.compile(r"(?P<sizes>\d+(,\d+)*)")
+_DIM = re.compile(r"(?P<sizes>\d+)")
+_AXIS = re.compile(r"(?P<sizes>\d+(,\d+)*)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ def dims_from(texts: Iterable[str]) -> dict[str, int]:
         InputError: a text is not a name and a whole number.
     """
     fix = "not a size of a dimension: {!r}; write --dim height=224, a whole number of 0 or more"
-    return {name: int(match["sizes"]) for name, match in _matched(texts, DIM, fix)}
+    return {name: int(match["sizes"]) for name, match in _matched(texts, _DIM, fix)}
 
 
 def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -46,7 +46,7 @@ def axes_from(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """
     fix = "not a size of a dimension: {!r}; write --dim height=224, or --dim height=224,448 for two sizes"
     axes: dict[str, tuple[int, ...]] = {}
-    for name, match in _matched(texts, AXIS, fix):
+    for name, match in _matched(texts, _AXIS, fix):
         sizes = tuple(map(int, match["sizes"].split(",")))
         if re.search(r"=\d+,", name):
             raise InputError(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from bench.onnxfile.shapes.constraints import Requirement, Requirements, value_of
 from bench.onnxfile.shapes.dims import symbol
 
-USUAL = (
+_USUAL = (
     *(1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 60, 64, 80, 96, 100, 112, 120, 128, 144, 160, 192),
     *(200, 224, 240, 256, 288, 299, 300, 320, 331, 352, 384, 400, 416, 448, 480, 500, 512, 544, 576, 600, 608, 640),
     *(672, 704, 720, 768, 800, 832, 896, 960, 1000, 1024, 1080, 1088, 1280, 1500, 1536, 1600, 1920, 2000, 2048, 3000),
@@ -18,8 +18,8 @@ USUAL = (
 )
 """Sizes that models are made for, tried first."""
 LARGEST = 4096  # of the sizes that are all tried if no usual one fits
-MOST_REPAIRS = 12
-MOST_PAIRS = 2000  # of changes of two dimensions, tried where no change of one helps
+_MOST_REPAIRS = 12
+_MOST_PAIRS = 2000  # of changes of two dimensions, tried where no change of one helps
 OTHERS = 4  # further fitting sizes of a dimension that are proposed
 
 
@@ -85,7 +85,7 @@ def proposals(required: Requirements, likely: Mapping[str, int], fixed: Collecti
         fixed: dimensions whose size must stay.
     """
     sizes, reasons = dict(likely), {}
-    for _ in range(MOST_REPAIRS):
+    for _ in range(_MOST_REPAIRS):
         unmet = required.unmet(sizes)
         if not unmet:
             break
@@ -98,7 +98,7 @@ def proposals(required: Requirements, likely: Mapping[str, int], fixed: Collecti
         return
     yield Proposal(sizes=dict(sizes), reasons=reasons)
     for dim in reasons:
-        others = (size for size in USUAL if size != sizes[dim])
+        others = (size for size in _USUAL if size != sizes[dim])
         fitting = (size for size in others if not required.unmet({**sizes, dim: size}))
         for _, size in zip(range(OTHERS), fitting, strict=False):
             yield Proposal(sizes={**sizes, dim: size}, reasons=reasons)
@@ -124,7 +124,7 @@ def _repair(
     most = len(unmet) - 1 if best is None else best.rank[0]
     tried = (changes for dim in open_dims for changes in _pairs(required, sizes, unmet, dim, fixed, most))
     pairs = []
-    for first, second in itertools.islice(tried, MOST_PAIRS):
+    for first, second in itertools.islice(tried, _MOST_PAIRS):
         number = len(required.unmet({**sizes, first.dim: first.size, second.dim: second.size}))
         pair = _Pair(changes=(first, second), num_unmet=number, sizes=sizes)
         if number <= most and (best is None or not pair.has_none):
@@ -148,7 +148,7 @@ def _pairs(
     """
     about = [requirement for requirement in unmet if dim in requirement.dims]
     solutions = {size for requirement in about for size in _solutions(requirement, dim, sizes)}
-    for size in sorted({*USUAL, *solutions} - {sizes[dim]}):
+    for size in sorted({*_USUAL, *solutions} - {sizes[dim]}):
         tried = {**sizes, dim: size}
         left = required.unmet(tried)
         for other in sorted(frozenset().union(*(requirement.dims for requirement in left)).difference(fixed, [dim])):
@@ -171,7 +171,7 @@ def _change(required: Requirements, sizes: Mapping[str, int], unmet: Sequence[Re
     """
     about = [requirement for requirement in unmet if dim in requirement.dims]
     solutions = {size for requirement in about for size in _solutions(requirement, dim, sizes)}
-    for tried in ((*USUAL, *(solutions.difference(USUAL))), range(1, LARGEST + 1)):
+    for tried in ((*_USUAL, *(solutions.difference(_USUAL))), range(1, LARGEST + 1)):
         counts = {size: len(required.unmet({**sizes, dim: size})) for size in tried}
         fewest = min(counts.values())
         if fewest < len(unmet):

@@ -21,10 +21,10 @@ from bench.onnxfile.shapes.dims import Dim, Size, ceil_div, maximum, minimum, sy
 
 LONGEST = 200
 """Characters of a text that is read as an expression."""
-MOST_POWERS = 2
+_MOST_POWERS = 2
 """Powers in it: a power of powers of powers has more digits than fit into memory."""
-SIGNS = "+-*/%("
-Quotient: TypeAlias = "tuple[Size, Size]"
+_SIGNS = "+-*/%("
+_Quotient: TypeAlias = "tuple[Size, Size]"
 """The numerator and the denominator of an expression that need not be whole."""
 
 
@@ -114,14 +114,14 @@ class _Expression:
 
 
 def _expression(text: str) -> _Expression | None:
-    if len(text) > LONGEST or not any(sign in text for sign in SIGNS):
+    if len(text) > LONGEST or not any(sign in text for sign in _SIGNS):
         return None
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     nodes = list(ast.walk(tree))
-    if sum(isinstance(node, ast.Pow) for node in nodes) > MOST_POWERS:
+    if sum(isinstance(node, ast.Pow) for node in nodes) > _MOST_POWERS:
         return None
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     names = frozenset(node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called)
@@ -130,7 +130,7 @@ def _expression(text: str) -> _Expression | None:
     return expression if names and expression.size({}) is not None else None
 
 
-def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
+def _value(node: ast.expr, sizes: Mapping[str, Size]) -> _Quotient:
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
             return value, 1
@@ -139,10 +139,10 @@ def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             above, below = _value(operand, sizes)
             return -above, below
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGNED:
-            return SIGNED[type(sign)](_value(left, sizes), _value(right, sizes))
-        case ast.Call(func=ast.Name(id=name), args=[*arguments], keywords=[]) if name.lower() in CALLED:
-            is_rounding, function = CALLED[name.lower()]
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _SIGNED:
+            return _SIGNED[type(sign)](_value(left, sizes), _value(right, sizes))
+        case ast.Call(func=ast.Name(id=name), args=[*arguments], keywords=[]) if name.lower() in _CALLED:
+            is_rounding, function = _CALLED[name.lower()]
             values = [_value(argument, sizes) for argument in arguments]
             if is_rounding and len(values) == 1:
                 return function(values[0], (1, 1))
@@ -151,60 +151,60 @@ def _value(node: ast.expr, sizes: Mapping[str, Size]) -> Quotient:
     raise _NoArithmeticError
 
 
-def _sum(quotient: Quotient, other: Quotient) -> Quotient:
+def _sum(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return quotient[0] * other[1] + other[0] * quotient[1], quotient[1] * other[1]
 
 
-def _difference(quotient: Quotient, other: Quotient) -> Quotient:
+def _difference(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return quotient[0] * other[1] - other[0] * quotient[1], quotient[1] * other[1]
 
 
-def _product(quotient: Quotient, other: Quotient) -> Quotient:
+def _product(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return quotient[0] * other[0], quotient[1] * other[1]
 
 
-def _quotient(quotient: Quotient, other: Quotient) -> Quotient:
+def _quotient(quotient: _Quotient, other: _Quotient) -> _Quotient:
     if other[0] == 0:
         raise ZeroDivisionError
     return quotient[0] * other[1], quotient[1] * other[0]
 
 
-def _floor(quotient: Quotient, other: Quotient) -> Quotient:
+def _floor(quotient: _Quotient, other: _Quotient) -> _Quotient:
     above, below = _quotient(quotient, other)
     return (above if below == 1 else above // below), 1
 
 
-def _ceil(quotient: Quotient, other: Quotient) -> Quotient:
+def _ceil(quotient: _Quotient, other: _Quotient) -> _Quotient:
     above, below = _quotient(quotient, other)
     return (above if below == 1 else ceil_div(above, below)), 1
 
 
-def _remainder(quotient: Quotient, other: Quotient) -> Quotient:
+def _remainder(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return _whole(quotient) % _whole(other), 1
 
 
-def _power(quotient: Quotient, other: Quotient) -> Quotient:
+def _power(quotient: _Quotient, other: _Quotient) -> _Quotient:
     power = _whole(other)
     if isinstance(power, Dim) or not 0 <= power <= 8:
         raise _NoArithmeticError
     return quotient[0] ** power, quotient[1] ** power
 
 
-def _minimum(quotient: Quotient, other: Quotient) -> Quotient:
+def _minimum(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return minimum(_whole(quotient), _whole(other)), 1
 
 
-def _maximum(quotient: Quotient, other: Quotient) -> Quotient:
+def _maximum(quotient: _Quotient, other: _Quotient) -> _Quotient:
     return maximum(_whole(quotient), _whole(other)), 1
 
 
-def _whole(quotient: Quotient) -> Size:
+def _whole(quotient: _Quotient) -> Size:
     if quotient[1] != 1:
         raise _NoArithmeticError
     return quotient[0]
 
 
-SIGNED: dict[type[ast.operator], Callable[[Quotient, Quotient], Quotient]] = {
+_SIGNED: dict[type[ast.operator], Callable[[_Quotient, _Quotient], _Quotient]] = {
     ast.Add: _sum,
     ast.Sub: _difference,
     ast.Mult: _product,
@@ -213,7 +213,7 @@ SIGNED: dict[type[ast.operator], Callable[[Quotient, Quotient], Quotient]] = {
     ast.Mod: _remainder,
     ast.Pow: _power,
 }
-CALLED: dict[str, tuple[bool, Callable[[Quotient, Quotient], Quotient]]] = {
+_CALLED: dict[str, tuple[bool, Callable[[_Quotient, _Quotient], _Quotient]]] = {
     **dict.fromkeys(("floor", "floortoint"), (True, _floor)),
     **dict.fromkeys(("ceil", "ceiling", "ceiltoint"), (True, _ceil)),
     "min": (False, _minimum),

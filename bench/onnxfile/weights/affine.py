@@ -21,7 +21,7 @@ from bench.onnxfile.deferred import np
 TENSOR, CHANNEL, BLOCK = "tensor", "channel", "block"
 BLOCK_SIZE = 32
 """Weights that share a scale, so that a float32 scale costs one bit for each weight."""
-SCALE_BYTES = 4
+_SCALE_BYTES = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Scheme:
         """Bytes of quantized weights of a shape: their codes, scales and zero points."""
         num_scales = math.prod(self.scale_shape(shape, axis))
         num_zero_points = 0 if self.symmetric else num_scales
-        return _bytes(math.prod(shape), self.bits) + SCALE_BYTES * num_scales + _bytes(num_zero_points, self.bits)
+        return _bytes(math.prod(shape), self.bits) + _SCALE_BYTES * num_scales + _bytes(num_zero_points, self.bits)
 
 
 SCHEMES = tuple(

@@ -10,8 +10,8 @@ from bench.onnxfile.deferred import np
 from bench.onnxfile.file import lazy
 from bench.onnxfile.weights.parameters import learned, stored_nodes
 
-MOST_NAMED = 4
-FEW = 8
+_MOST_NAMED = 4
+_FEW = 8
 
 
 def explanation(source: Mapping[str, np.ndarray], file: Mapping[str, np.ndarray], *, framework: str) -> str | None:
@@ -102,7 +102,7 @@ def _drop_alike(source: dict[str, np.ndarray], file: dict[str, np.ndarray]) -> N
 
 def _is_within(numbers: np.ndarray, ordered: np.ndarray) -> bool:
     """Whether all of some numbers are among those of an ordered array; the first few mostly tell."""
-    for some in (numbers[:FEW], numbers):
+    for some in (numbers[:_FEW], numbers):
         places = np.searchsorted(ordered, some).clip(max=len(ordered) - 1)
         if not np.array_equal(ordered[places], some):
             return False
@@ -118,5 +118,5 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bench.onnxfile.deferred import np
 
-SHARES = tuple(share / 40 for share in range(40, 11, -1))
+_SHARES = tuple(share / 40 for share in range(40, 11, -1))
 """Parts of the range of a block that are tried."""
 
 
@@ -31,7 +31,7 @@ def limited(weights: np.ndarray, *, bits: int, block_size: int, axis: int, is_sy
     blocks_BW = padded.reshape(-1, block_size)
     least, largest = _extremes(blocks_BW)
     best_BW, error_B = blocks_BW, np.full(len(blocks_BW), np.inf)
-    for share in SHARES:
+    for share in _SHARES:
         within_BW = np.clip(blocks_BW, share * least, share * largest)
         found_B = ((_rounded(within_BW, bits, is_symmetric) - blocks_BW) ** 2).sum(axis=1)
         is_better_B = found_B < error_B

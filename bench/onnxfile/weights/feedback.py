@@ -9,7 +9,7 @@ from __future__ import annotations
 from bench.onnxfile.deferred import np
 from bench.onnxfile.weights.clipping import grids, limited
 
-DAMPING = 0.01
+_DAMPING = 0.01
 """What is added to the squares of the inputs, as a share of their mean: few samples leave directions without any."""
 
 
@@ -69,7 +69,7 @@ def _fixed(blocks_BSN: np.ndarray, bits: int, is_symmetric: bool) -> np.ndarray:
 def _factor(gram_KK: np.ndarray) -> np.ndarray:
     """The upper triangular factor of the inverse of the damped matrix."""
     diagonal = np.diag(gram_KK)
-    damping = DAMPING * diagonal.mean() or 1.0  # inputs that are always zero leave rounding to the nearest code
+    damping = _DAMPING * diagonal.mean() or 1.0  # inputs that are always zero leave rounding to the nearest code
     inverse_KK = np.linalg.inv(gram_KK.astype(np.float64) + damping * np.eye(len(gram_KK)))
     factor: np.ndarray = np.linalg.cholesky((inverse_KK + inverse_KK.T) / 2).T
     return factor

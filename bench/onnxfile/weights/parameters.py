@@ -33,7 +33,7 @@ from bench.onnxfile.file.wiring import constant_of
 from bench.onnxfile.shapes.node import Node, Value, stored_value
 from bench.onnxfile.shapes.rules import RULES
 
-NOT_LEARNED = {
+_NOT_LEARNED = {
     "BatchNormalization": (3, 4),
     "DynamicQuantizeLSTM": (8, 9, 10, 11),
     "FakeQuantize": (1, 2, 3, 4),
@@ -52,9 +52,9 @@ NOT_LEARNED = {
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), (1, 2, 3, 4)),
 }
 """Inputs of operators, by position, that hold no parameters."""
-WIDENING = ("Cast", "Mul")
+_WIDENING = ("Cast", "Mul")
 """Operators that make scales of quantization of smaller numbers."""
-WIDE_INTEGERS = {
+_WIDE_INTEGERS = {
     "DequantizeLinear": 0,
     "QGemm": 6,
     "QLinearConv": 8,
@@ -62,7 +62,7 @@ WIDE_INTEGERS = {
 }
 """Inputs whose 32-bit integers are parameters: biases in the scale of the products they are added to, and weights."""
 
-ELEMENTWISE = {
+_ELEMENTWISE = {
     "Add",
     "Clip",
     "Div",
@@ -75,13 +75,13 @@ ELEMENTWISE = {
     "Max",
     "Mean",
 }
-ELEMENTWISE |= {"Min", "Mod", "Mul", "Pow", "Sqrt", "SquaredDifference", "Sub", "Sum", "Where"}
+_ELEMENTWISE |= {"Min", "Mod", "Mul", "Pow", "Sqrt", "SquaredDifference", "Sub", "Sum", "Where"}
 """Operators whose operands may be single numbers that stand in a formula."""
-PRODUCTS = {"Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "FusedConv", "FusedGemm", "FusedMatMul"}
-PRODUCTS |= {"Gemm", "MatMul", "MatMulBnb4", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"}
-PRODUCTS |= {"QLinearConv", "QLinearMatMul"}
+_PRODUCTS = {"Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "FusedConv", "FusedGemm", "FusedMatMul"}
+_PRODUCTS |= {"Gemm", "MatMul", "MatMulBnb4", "MatMulInteger", "MatMulIntegerToFloat", "MatMulNBits", "QGemm"}
+_PRODUCTS |= {"QLinearConv", "QLinearMatMul"}
 """Operators that multiply with weights, to whose outputs a bias is added."""
-PASSING = {
+_PASSING = {
     "Cast",
     "DequantizeLinear",
     "Identity",
@@ -93,7 +93,7 @@ PASSING = {
     "Unsqueeze",
 }
 """Operators between a product and its bias, or between weights and their product."""
-TURNING = PASSING | {"Concat", "Einsum", "Expand", "MatMul"}
+_TURNING = _PASSING | {"Concat", "Einsum", "Expand", "MatMul"}
 """Operators between the frequencies of rotary positions and the cosines and sines of the angles."""
 
 
@@ -109,14 +109,14 @@ def learned(nodes: Iterable[Node], outputs: Iterable[Value | None] = ()) -> dict
     behind, products, angles = _behind_scales(nodes), _products(nodes), _behind_angles(nodes)
     affine = _affine(nodes)
     for node in nodes:
-        if node.op_type in WIDENING and behind.issuperset(node.makes):
+        if node.op_type in _WIDENING and behind.issuperset(node.makes):
             continue
         is_bias = node.op_type == "Add" and not products.isdisjoint(node.reads)
         for position, value in enumerate(node.inputs):
             if value is None or not value.is_weight:
                 continue
             number = _parameters(node, position, value)
-            if number == 1 and node.op_type in ELEMENTWISE and not is_bias and id(node) not in affine:
+            if number == 1 and node.op_type in _ELEMENTWISE and not is_bias and id(node) not in affine:
                 continue
             if number and not (node.reads[position] in angles and number == max(value.numbers or (0,))):
                 counts[id(value)] = number
@@ -160,9 +160,9 @@ def _products(nodes: Iterable[Node]) -> set[str]:
             for name, value in zip(node.reads, node.inputs, strict=False)
             if name in weights or (value is not None and value.is_weight)
         }
-        if node.op_type in PRODUCTS:
+        if node.op_type in _PRODUCTS:
             products |= {*node.makes} if stored else set()
-        elif node.op_type in PASSING:
+        elif node.op_type in _PASSING:
             products |= {*node.makes} if not products.isdisjoint(node.reads[:2]) else set()
             weights |= {*node.makes} if not stored.isdisjoint(node.reads[:1]) else set()
     return products
@@ -172,7 +172,7 @@ def _behind_angles(nodes: Sequence[Node]) -> set[str]:
     """Names of the values of which nothing but angles is made, whose cosines and whose sines are taken."""
     ends: dict[str, set[str]] = {}
     for node in reversed(nodes):
-        if node.op_type in TURNING:
+        if node.op_type in _TURNING:
             reached = set().union(*(ends.get(name, {""}) for name in node.makes))
         else:
             reached = {node.op_type}
@@ -186,8 +186,8 @@ def _behind_scales(nodes: Sequence[Node]) -> set[str]:
     scales: set[str] = set()
     others: set[str] = set()
     for node in reversed(nodes):
-        not_learned = NOT_LEARNED.get(node.op_type, ())
-        is_behind = node.op_type in WIDENING and scales.issuperset(node.makes) and others.isdisjoint(node.makes)
+        not_learned = _NOT_LEARNED.get(node.op_type, ())
+        is_behind = node.op_type in _WIDENING and scales.issuperset(node.makes) and others.isdisjoint(node.makes)
         for position, name in enumerate(node.reads):
             (scales if is_behind or position in not_learned else others).add(name)
     return scales - others - {""}
@@ -200,9 +200,9 @@ def numel(value: Value) -> int:
 
 def _parameters(node: Node, position: int, value: Value) -> int:
     """Number of parameters that a node reads as one of its inputs."""
-    if position in NOT_LEARNED.get(node.op_type, ()):
+    if position in _NOT_LEARNED.get(node.op_type, ()):
         return 0
-    is_wide = WIDE_INTEGERS.get(node.op_type) == position and type_name(value.dtype) in ("int32", "uint32")
+    is_wide = _WIDE_INTEGERS.get(node.op_type) == position and type_name(value.dtype) in ("int32", "uint32")
     if not _may_be_learned(value) and not (value.shape and is_wide):
         return 0
     if node.op_type in ("MatMulNBits", "MatMulBnb4") and position == 1:

@@ -10,10 +10,10 @@ from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.digest import all_graphs, all_nodes
 from bench.onnxfile.weights.affine import BLOCK, CHANNEL, Scheme
 
-FLOAT_BYTES = 4
-FEW = 0.5
+_FLOAT_BYTES = 4
+_FEW = 0.5
 """Share of the stored numbers below which a quantizer's work is told to be little: the file is mostly what it was."""
-NODE_BYTES = 64
+_NODE_BYTES = 64
 """About the bytes that a DequantizeLinear adds to a file besides the data of its tensors."""
 
 
@@ -43,7 +43,7 @@ class Weight:
 
     def saved_bytes(self, scheme: Scheme) -> int:
         """Bytes that a scheme saves for this weight."""
-        return FLOAT_BYTES * math.prod(self.shape) - scheme.stored_bytes(*self.layout(scheme))
+        return _FLOAT_BYTES * math.prod(self.shape) - scheme.stored_bytes(*self.layout(scheme))
 
 
 def find_weights(model: onnx.ModelProto, *, inside: bool = False) -> list[Weight]:
@@ -106,7 +106,7 @@ def told_if_few(num_quantized: int, num_stored: int) -> dict[str, str]:
         num_quantized: numbers in the weights that were quantized.
         num_stored: numbers that the file stored before, see `num_floats`.
     """
-    if not num_stored or num_quantized >= FEW * num_stored:
+    if not num_stored or num_quantized >= _FEW * num_stored:
         return {}
     share = 100 * num_quantized / num_stored
     return {"note": f"only {share:.2g} % of the weights' numbers are quantized; the others are float32 as before"}
@@ -114,7 +114,7 @@ def told_if_few(num_quantized: int, num_stored: int) -> dict[str, str]:
 
 def worth_quantizing(model: onnx.ModelProto, scheme: Scheme) -> list[Weight]:
     """The weights that take fewer bytes of the file if they are quantized."""
-    return [weight for weight in find_weights(model) if weight.saved_bytes(scheme) > NODE_BYTES]
+    return [weight for weight in find_weights(model) if weight.saved_bytes(scheme) > _NODE_BYTES]
 
 
 def expected_bytes(model: onnx.ModelProto, scheme: Scheme) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file import dtypes
 
-LOOKUPS = {"Gather": (0,), "GatherBlockQuantized": (0, 2, 3)}
+_LOOKUPS = {"Gather": (0,), "GatherBlockQuantized": (0, 2, 3)}
 """Operators that read rows of a table, and their inputs that hold it, its scales and its zero points."""
 
 
@@ -24,7 +24,7 @@ def bytes_read(path: Path) -> int:
     for each in _graphs(graph):
         for node in each.node:
             for place, name in enumerate(node.input):
-                ways[name].add(place in LOOKUPS.get(node.op_type, ()))
+                ways[name].add(place in _LOOKUPS.get(node.op_type, ()))
     return sum(
         _num_bytes(tensor) for each in _graphs(graph) for tensor in each.initializer if ways[tensor.name] != {True}
     )

@@ -13,14 +13,14 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from bench.onnxfile.deferred import np
 
-MOST_NAMED = 2
+_MOST_NAMED = 2
 """Sets of equal arrays that a sentence names; it counts the further ones."""
 LONGEST_NAME = 60
-BLOCK = 32
+_BLOCK = 32
 """Elements that are compared at a time: most quantizers give so many, or a multiple of them, one scale."""
-LEAST_ALIKE = 0.6
+_LEAST_ALIKE = 0.6
 """Correlation of most blocks of two arrays with the same numbers in different types; that of others is about 0.12."""
-LEAST_COMPARED, MOST_COMPARED = 1024, 1 << 22
+_LEAST_COMPARED, _MOST_COMPARED = 1024, 1 << 22
 """Elements of an array that is compared with arrays of other types: a few correlate by chance."""
 
 
@@ -57,9 +57,9 @@ def sentence(weights: Iterable[Weight]) -> str | None:
         return None
     sets.sort(key=lambda members: -members[0].num_params * (len(members) - 1))
     total = sum(members[0].num_params * (len(members) - 1) for members in sets)
-    parts = [_named(members) for members in sets[:MOST_NAMED]]
-    if len(sets) > MOST_NAMED:
-        parts.append(f"{len(sets) - MOST_NAMED:,} more")
+    parts = [_named(members) for members in sets[:_MOST_NAMED]]
+    if len(sets) > _MOST_NAMED:
+        parts.append(f"{len(sets) - _MOST_NAMED:,} more")
     return f"{total:,} are stored again: {', '.join(parts)}"
 
 
@@ -108,7 +108,7 @@ def _in_fewer_bits(members: Sequence[Weight]) -> list[list[Weight]]:
     """Pairs of an array of floats and an array of integers that quantization made of them."""
     integers = [member for member in members if member.numbers().dtype.kind in "iu"]
     floats = [member for member in members if member.numbers().dtype.kind == "f"]
-    if not integers or members[0].num_params < LEAST_COMPARED:
+    if not integers or members[0].num_params < _LEAST_COMPARED:
         return []
     pairs = []
     for member in floats:
@@ -130,18 +130,18 @@ def _unpacked(weight: Weight) -> np.ndarray:
 def _correlates(floats: np.ndarray, codes: np.ndarray) -> bool:
     """Whether floats go up and down as codes do, or the other way round, within most blocks: signs of scales differ."""
     matrix = floats.squeeze()
-    if codes.size != floats.size or codes.size % BLOCK:
+    if codes.size != floats.size or codes.size % _BLOCK:
         return False
     right = _centred(codes)
     ways = [matrix, matrix.T] if matrix.ndim == 2 else [matrix]
     return any(
-        float(np.median(np.abs((_centred(np.ascontiguousarray(way)) * right).sum(-1)))) >= LEAST_ALIKE for way in ways
+        float(np.median(np.abs((_centred(np.ascontiguousarray(way)) * right).sum(-1)))) >= _LEAST_ALIKE for way in ways
     )
 
 
 def _centred(array: np.ndarray) -> np.ndarray:
     """Blocks of elements with a mean of 0 and a length of 1; those of equal elements are 0."""
-    blocks = array.reshape(-1, BLOCK)[: MOST_COMPARED // BLOCK].astype(np.float32)
+    blocks = array.reshape(-1, _BLOCK)[: _MOST_COMPARED // _BLOCK].astype(np.float32)
     blocks -= blocks.mean(-1, keepdims=True)
     length = np.sqrt((blocks**2).sum(-1, keepdims=True))
     return np.divide(blocks, length, out=np.zeros_like(blocks), where=length > 0)

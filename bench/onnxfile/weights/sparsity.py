@@ -20,9 +20,9 @@ from bench.onnxfile.file.lazy import Stored
 from bench.onnxfile.weights.tensors import WeightTensor
 
 SIDES = (1, 2, 4, 8, 16, 32)
-KEPT = 0.9
+_KEPT = 0.9
 """Share of the zeros that must lie in zero blocks."""
-Block = tuple[int, ...]
+_Block = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Sparsity:
     shape: tuple[int, ...]
     dtype: str
     element_ratio: float
-    block: Block
+    block: _Block
     block_ratio: float
 
 
@@ -72,10 +72,10 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
     """
     filled = np.asarray(array != zero)
     num_zeros = filled.size - int(np.count_nonzero(filled))
-    best: Block = (1,) * filled.ndim
+    best: _Block = (1,) * filled.ndim
     best_zeros = num_zeros
     if 0 < num_zeros < filled.size:
-        fitting = [(block, zeros) for block, zeros in _blocks(filled) if zeros >= KEPT * num_zeros]
+        fitting = [(block, zeros) for block, zeros in _blocks(filled) if zeros >= _KEPT * num_zeros]
         best, best_zeros = max(
             ((best, num_zeros), *fitting), key=lambda candidate: (math.prod(candidate[0]), candidate[1])
         )
@@ -91,7 +91,7 @@ def measure_sparsity(name: str, array: np.ndarray, *, zero: np.ndarray | int = 0
     )
 
 
-def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
+def _blocks(filled: np.ndarray) -> Iterator[tuple[_Block, int]]:
     """Shapes of blocks, each with the number of elements that lie in blocks of that shape with nothing but zeros."""
     rank = filled.ndim
     for axes in itertools.chain.from_iterable(itertools.combinations(range(rank), count) for count in range(1, rank)):
@@ -105,7 +105,7 @@ def _blocks(filled: np.ndarray) -> Iterator[tuple[Block, int]]:
         yield from _rectangles(behind, filled.shape, 0, 1)
 
 
-def _rectangles(filled: np.ndarray, shape: Block, rows: int, columns: int) -> Iterator[tuple[Block, int]]:
+def _rectangles(filled: np.ndarray, shape: _Block, rows: int, columns: int) -> Iterator[tuple[_Block, int]]:
     """Blocks with sides of `SIDES` on two axes; on one only, if both are the same.
 
     Args:

@@ -1,6 +1,6 @@
 """Statistics of the elements of weights: range, mean, standard deviation, zeros and outliers.
 
-An outlier lies more than `OUTLIER` standard deviations from the mean. A few outliers stretch the range that a
+An outlier lies more than `_OUTLIER` standard deviations from the mean. A few outliers stretch the range that a
 quantizer has to cover, and leave fewer levels for all other elements.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from bench.onnxfile.deferred import np
 
-OUTLIER = 6.0
-CHUNK = 1 << 20
+_OUTLIER = 6.0
+_CHUNK = 1 << 20
 """Elements that are converted to float64 at a time, so that a large weight is not copied whole."""
 
 
@@ -21,7 +21,7 @@ class WeightStatistics:
     """Statistics of a tensor; all but the counts are of its finite elements, and None if no element is finite.
 
     Attributes:
-        num_outliers: elements more than `OUTLIER` standard deviations from the mean.
+        num_outliers: elements more than `_OUTLIER` standard deviations from the mean.
         largest_deviation: distance of the farthest element from the mean, in standard deviations; None if all
             elements are equal.
     """
@@ -56,9 +56,9 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
         mean = total / num_finite
         std = float(np.sqrt(sum(float(np.square(finite - mean).sum()) for finite in _finite(array)) / num_finite))
         deviation = max(high - mean, mean - low) / std if std else None
-        if deviation and deviation > OUTLIER:
+        if deviation and deviation > _OUTLIER:
             for finite in _finite(array):
-                num_outliers += int((np.abs(finite - mean) > OUTLIER * std).sum())
+                num_outliers += int((np.abs(finite - mean) > _OUTLIER * std).sum())
     num_nan = int(np.count_nonzero(array != array))  # NaN alone differs from itself
     return WeightStatistics(
         name=name,
@@ -80,6 +80,6 @@ def measure_weight(name: str, array: np.ndarray) -> WeightStatistics:
 def _finite(array: np.ndarray) -> Iterator[np.ndarray]:
     """The finite elements in chunks of float64."""
     flat = array.reshape(-1)
-    for start in range(0, flat.size, CHUNK):
-        chunk = flat[start : start + CHUNK].astype(np.float64)
+    for start in range(0, flat.size, _CHUNK):
+        chunk = flat[start : start + _CHUNK].astype(np.float64)
         yield chunk[np.isfinite(chunk)]

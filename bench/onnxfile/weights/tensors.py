@@ -11,7 +11,7 @@ from bench.onnxfile.file.dtypes import is_floating, type_name
 from bench.onnxfile.file.lazy import Stored
 from bench.onnxfile.weights.parameters import learned, stored_nodes
 
-ZERO_POINTS: dict[str, tuple[int, dict[int, int]]] = {
+_ZERO_POINTS: dict[str, tuple[int, dict[int, int]]] = {
     "DequantizeLinear": (1, {0: 2}),
     "QLinearConv": (0, {3: 5}),
     "QLinearMatMul": (-1, {0: 2, 3: 5}),
@@ -51,7 +51,7 @@ def weight_tensors(stored: Stored) -> Iterator[WeightTensor]:
     num_params: dict[str, int] = {}
     zero_points: dict[str, tuple[onnx.TensorProto, int]] = {}
     for node in nodes:
-        axis, places = ZERO_POINTS.get(node.op_type, (0, {}))
+        axis, places = _ZERO_POINTS.get(node.op_type, (0, {}))
         for position, (name, value) in enumerate(zip(node.reads, node.inputs, strict=True)):
             num_params[name] = max(num_params.get(name, 0), counts.get(id(value), 0))
             zero = places.get(position)

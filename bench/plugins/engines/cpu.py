@@ -8,7 +8,7 @@ CPUINFO = Path("/proc/cpuinfo")
 BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}
 """Linux's names of the instruction sets that multiply bfloat16: two of x86-64, one of Arm."""
 
-VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
+_VNNI = {"avx512_vnni", "avx_vnni", "amx_int8"}
 """Linux's names of the instruction sets of x86-64 that sum up products of 8-bit integers in 32 bits."""
 
 
@@ -36,4 +36,4 @@ def sums_bytes_in_16_bits() -> bool:
 
     Source: ONNX Runtime's advice on quantization, by which processors of x86-64 without VNNI do so.
     """
-    return platform.machine().lower() in ("x86_64", "amd64") and VNNI.isdisjoint(instruction_sets())
+    return platform.machine().lower() in ("x86_64", "amd64") and _VNNI.isdisjoint(instruction_sets())

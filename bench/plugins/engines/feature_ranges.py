@@ -18,7 +18,7 @@ Split = tuple[int, float]
 Ranges = tuple[tuple[float, ...], tuple[float, ...]]
 """The least and the largest value of each feature."""
 
-DEVIATIONS = math.sqrt(3)
+_DEVIATIONS = math.sqrt(3)
 """Half the width of a uniform distribution in standard deviations."""
 LARGEST = 1e30
 """Thresholds beyond it stand for infinity."""
@@ -34,7 +34,9 @@ def of_estimator(estimator: Any) -> Ranges | None:
     if getattr(estimator, "data_min_", None) is not None:
         return _ranges(estimator.data_min_, estimator.data_max_)
     if getattr(estimator, "mean_", None) is not None and getattr(estimator, "scale_", None) is not None:
-        return _ranges(estimator.mean_ - DEVIATIONS * estimator.scale_, estimator.mean_ + DEVIATIONS * estimator.scale_)
+        return _ranges(
+            estimator.mean_ - _DEVIATIONS * estimator.scale_, estimator.mean_ + _DEVIATIONS * estimator.scale_
+        )
     if hasattr(estimator, "get_booster"):
         return of_xgboost(estimator.get_booster())
     if hasattr(estimator, "booster_"):
@@ -100,7 +102,7 @@ def of_splits(splits: Iterable[Split], num_features: int) -> Ranges | None:
         return None
     least[~known], largest[~known] = 0, 0
     spread = largest - least
-    beyond = np.select([~known, spread > 0, least != 0], [DEVIATIONS, spread / 2, np.abs(least) / 2], default=1.0)
+    beyond = np.select([~known, spread > 0, least != 0], [_DEVIATIONS, spread / 2, np.abs(least) / 2], default=1.0)
     return _ranges(least - beyond, largest + beyond)
 
 

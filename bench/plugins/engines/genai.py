@@ -23,7 +23,7 @@ from bench.plugins.engines.archive import pack
 
 FORMAT = "ogenai"
 CONFIG, MODEL, TOKENIZER = "genai_config.json", "model.onnx", "tokenizer.json"
-LAST_ONLY = "prune_lm_head=true"
+_LAST_ONLY = "prune_lm_head=true"
 """The builder's option for the logits of the last token alone, which are all that `Decoder.outputs` has. By its default
 a prefill computes those of the whole prompt, of which generation reads the last."""
 
@@ -78,7 +78,7 @@ def _run_builder(checkpoint: Path, built: Path, cache: Path, precision: str) -> 
     logging.getLogger("onnxruntime.quantization.matmul_nbits_quantizer").setLevel(logging.CRITICAL)
     said = io.StringIO()  # it prints each step, and a bar
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        options = builder.parse_extra_options(*where, [LAST_ONLY, "hf_token=false"])
+        options = builder.parse_extra_options(*where, [_LAST_ONLY, "hf_token=false"])
         builder.create_model(*where, **options)
 
 

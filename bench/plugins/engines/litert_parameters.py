@@ -52,11 +52,11 @@ OPERATORS = {
     "WHILE": "Loop",
 }
 """ONNX's names of the operators that the rule treats in a way of their own."""
-BIASES = {"CONV_2D": 2, "CONV_3D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+_BIASES = {"CONV_2D": 2, "CONV_3D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 """The input of each operator that is a bias, of which quantization makes integers of 32 bits."""
-TYPES = {"FLOAT32": "float", "FLOAT16": "float16", "FLOAT64": "double", "BFLOAT16": "bfloat16"}
-QUANTIZED = ("INT8", "UINT8", "INT4", "INT2", "UINT4", "INT16")
-ARRAYS = {"FLOAT32": "f4", "FLOAT16": "f2", "FLOAT64": "f8", "INT8": "i1", "UINT8": "u1", "INT16": "i2"}
+_TYPES = {"FLOAT32": "float", "FLOAT16": "float16", "FLOAT64": "double", "BFLOAT16": "bfloat16"}
+_QUANTIZED = ("INT8", "UINT8", "INT4", "INT2", "UINT4", "INT16")
+_ARRAYS = {"FLOAT32": "f4", "FLOAT16": "f2", "FLOAT64": "f8", "INT8": "i1", "UINT8": "u1", "INT16": "i2"}
 """NumPy's names of the types; elements of other types are read as the bytes that hold them."""
 
 
@@ -98,8 +98,8 @@ class _File:
         """The value of a tensor that holds parameters; None for one that is computed, or holds shapes or indices."""
         type_ = self._types.get(tensor.type, "")
         is_quantized = tensor.quantization is not None and tensor.quantization.scale is not None
-        is_bias = BIASES.get(kind) == position and type_ in ("INT32", "INT64")
-        dtype = TYPES.get(type_) or ("int8" if is_quantized and (type_ in QUANTIZED or is_bias) else None)
+        is_bias = _BIASES.get(kind) == position and type_ in ("INT32", "INT64")
+        dtype = _TYPES.get(type_) or ("int8" if is_quantized and (type_ in _QUANTIZED or is_bias) else None)
         shape = [int(size) for size in tensor.shape] if tensor.shape is not None else []
         if dtype is None:
             return None
@@ -107,7 +107,7 @@ class _File:
             data = self._data(self._model.buffers[tensor.buffer])
             if data is None:
                 return None
-            array = np.frombuffer(data, ARRAYS.get(type_, "u1"))
+            array = np.frombuffer(data, _ARRAYS.get(type_, "u1"))
             if kind == "WHILE" and (array == array[0]).all():
                 return None  # the state that a loop begins with
             value = self._values[tensor.buffer] = parameter_counts.stored(dtype, shape)

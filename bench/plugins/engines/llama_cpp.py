@@ -20,10 +20,10 @@ from bench.plugins.engines.counted_session import CountedSession
 if TYPE_CHECKING:
     from bench.onnxfile.weights.parameter_counts import Counted
 
-PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
+_PRECISIONS = {"ALL_F32": "float32", "MOSTLY_F16": "float16", "MOSTLY_Q8_0": "int8", "MOSTLY_Q4_0": "int4"}
 """Precision of the weights by the name of a file's type; products are of weights as they are stored."""
-PRECISIONS |= dict.fromkeys(("MOSTLY_Q4_K_S", "MOSTLY_Q4_K_M"), "int4")
-GREEDY: Mapping[str, Any] = {
+_PRECISIONS |= dict.fromkeys(("MOSTLY_Q4_K_S", "MOSTLY_Q4_K_M"), "int4")
+_GREEDY: Mapping[str, Any] = {
     "temperature": 0,
     "samplers": ["top_k"],
     "top_k": 1,
@@ -33,7 +33,7 @@ GREEDY: Mapping[str, Any] = {
 """Settings of a request: the likeliest token, whichever it is, and nothing of an earlier prompt."""
 TABLE, HEAD = "token_embd.weight", "output.weight"
 """Names of the table of tokens and of the head; a file without a head has the table in both places."""
-FEWEST_CONTEXT = 256
+_FEWEST_CONTEXT = 256
 """The context is a multiple of so many tokens: llama.cpp rounds it up itself."""
 
 
@@ -53,16 +53,16 @@ class LlamaGenerator(CountedSession, Generator):
 
         reader = gguf.GGUFReader(path)
         kind = gguf.LlamaFileType(int(_field(reader, gguf.Keys.General.FILE_TYPE))).name
-        if kind not in PRECISIONS:
-            raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(PRECISIONS)}")
-        self.precision = PRECISIONS[kind]
+        if kind not in _PRECISIONS:
+            raise ArtifactError(f"{path.name} is {kind}; known here: {', '.join(_PRECISIONS)}")
+        self.precision = _PRECISIONS[kind]
         self._path = path
         sizes = {tensor.name: int(tensor.n_bytes) for tensor in reader.tensors}
         self.weight_bytes = sum(sizes.values()) - (sizes[TABLE] if HEAD in sizes else 0)
         self._ids = _ids_by_text(_field(reader, gguf.Keys.Tokenizer.LIST))
         whole = self.precision == "float32"
         self.cache_bytes = 4 if whole else 2  # llama.cpp's default is 16 bits
-        self.reserved_tokens = -(-request.longest // FEWEST_CONTEXT) * FEWEST_CONTEXT
+        self.reserved_tokens = -(-request.longest // _FEWEST_CONTEXT) * _FEWEST_CONTEXT
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
         params.n_ctx, params.n_parallel = self.reserved_tokens, 1
@@ -107,7 +107,7 @@ class LlamaGenerator(CountedSession, Generator):
             return False
 
         self._server.handle_completions(
-            {**GREEDY, "prompt": prompt.tolist(), "n_predict": num_new, "stream": True}, take
+            {**_GREEDY, "prompt": prompt.tolist(), "n_predict": num_new, "stream": True}, take
         )
         if joined:
             raise GenerationError(f"llama.cpp streams text, and {joined[0]!r} is no single token")
@@ -133,7 +133,7 @@ class LlamaGenerator(CountedSession, Generator):
 
     def _next(self, ids: list[int]) -> np.ndarray:
         size = self.request.decoder.vocabulary
-        request = {**GREEDY, "prompt": ids, "n_predict": 1, "cache_prompt": True, "logprobs": size}
+        request = {**_GREEDY, "prompt": ids, "n_predict": 1, "cache_prompt": True, "logprobs": size}
         candidates = self._server.handle_completions(request)["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         logprobs = np.full(size, min(each["logprob"] for each in candidates), np.float32)
         logprobs[[each["id"] for each in candidates]] = [each["logprob"] for each in candidates]

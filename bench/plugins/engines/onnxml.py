@@ -14,11 +14,11 @@ from bench.onnxfile.file.digest import inferred_outputs
 from bench.onnxfile.file.foreign import keep_tensors
 from bench.plugins.engines.estimators import PROBABILITIES
 
-CLASSIFIER = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
+_CLASSIFIER = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
 """The options that skl2onnx knows of classifiers."""
 
 
-LEAST_OPSET = 13
+_LEAST_OPSET = 13
 """The opset of a file whose converter used no operator of ONNX's own domain."""
 
 
@@ -49,7 +49,7 @@ def register_boosters() -> None:
 
     def register(classifier: type, regressor: type, convert: Any) -> None:
         shapes = calculate_linear_classifier_output_shapes
-        update_registered_converter(classifier, classifier.__name__, shapes, convert, options=CLASSIFIER)
+        update_registered_converter(classifier, classifier.__name__, shapes, convert, options=_CLASSIFIER)
         update_registered_converter(regressor, regressor.__name__, calculate_linear_regressor_output_shapes, convert)
 
     with contextlib.suppress(ImportError):
@@ -76,7 +76,7 @@ def save(proto: onnx.ModelProto, task: Task, target: Path) -> Info:
     keep_tensors(proto)
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in inferred_outputs(proto)}
     model = ir.from_proto(proto)
-    model.opset_imports.setdefault("", LEAST_OPSET)
+    model.opset_imports.setdefault("", _LEAST_OPSET)
     (spec,) = task.outputs
     outputs = list(model.graph.outputs)
     place = 1 if spec.name == PROBABILITIES else 0  # the labels come before their probabilities

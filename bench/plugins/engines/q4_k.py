@@ -11,19 +11,19 @@ from __future__ import annotations
 from bench.onnxfile.deferred import np
 
 BLOCK, PARTS = 256, 8
-MOST_WEIGHT, MOST_SCALE = 15, 63
+_MOST_WEIGHT, _MOST_SCALE = 15, 63
 
 
 def packed(weights: np.ndarray) -> np.ndarray:
     """Matrices in float32 whose rows are multiples of 256 as uint8, 144 for each 256 weights."""
     parts = weights.reshape(-1, PARTS, BLOCK // PARTS).astype(np.float32)
     least = np.minimum(parts.min(axis=2), 0.0)
-    step = (parts.max(axis=2) - least) / MOST_WEIGHT
+    step = (parts.max(axis=2) - least) / _MOST_WEIGHT
     scale, scales = _rounded(step)
     shift, shifts = _rounded(-least)
     real_step, real_shift = scale[:, None] * scales, shift[:, None] * shifts
     divisor = np.where(real_step > 0, real_step, 1.0)
-    numbers = np.rint((parts + real_shift[..., None]) / divisor[..., None]).clip(0, MOST_WEIGHT).astype(np.uint8)
+    numbers = np.rint((parts + real_shift[..., None]) / divisor[..., None]).clip(0, _MOST_WEIGHT).astype(np.uint8)
     pairs = numbers.reshape(-1, PARTS // 2, 2, BLOCK // PARTS)
     halves = (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(len(parts), -1)
     both = np.stack([scale, shift], axis=1).astype(np.float16).view(np.uint8)
@@ -33,9 +33,9 @@ def packed(weights: np.ndarray) -> np.ndarray:
 
 def _rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values (B, 8), none negative, as a factor (B,) that float16 holds and numbers (B, 8) of 6 bits."""
-    factor = (values.max(axis=1) / MOST_SCALE).astype(np.float16).astype(np.float32)
+    factor = (values.max(axis=1) / _MOST_SCALE).astype(np.float16).astype(np.float32)
     divisor = np.where(factor > 0, factor, 1.0)
-    return factor, np.rint(values / divisor[:, None]).clip(0, MOST_SCALE).astype(np.uint8)
+    return factor, np.rint(values / divisor[:, None]).clip(0, _MOST_SCALE).astype(np.uint8)
 
 
 def _six_bits(scales: np.ndarray, shifts: np.ndarray) -> np.ndarray:

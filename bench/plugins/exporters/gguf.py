@@ -20,7 +20,7 @@ from bench.plugins.engines.byte_level import bytes_by_character
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 ARCHITECTURE = "llama"
-NUM_ASCII = 128
+_NUM_ASCII = 128
 LAYERS = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -55,7 +55,7 @@ class Gguf(Exporter):
         kind = (config.get("rope_scaling") or _rope(config)).get("rope_type", "default")
         if kind != "default" or config.get("attention_bias") or config.get("mlp_bias"):
             return f"it writes Llamas without biases and with plain rotary embeddings, not those of the kind {kind!r}"
-        if config["vocab_size"] < NUM_ASCII:
+        if config["vocab_size"] < _NUM_ASCII:
             return f"llama.cpp asks for tokens of characters, and a vocabulary of {config['vocab_size']} has no room"
         return None
 
@@ -139,7 +139,7 @@ def _add_vocabulary(writer: Any, kinds: Any, task: Task, size: int, end_id: int 
     """
     tokenizer = _byte_level(task.folder / TOKENIZER) if task.dataset is not None else None
     tokens, merges, special = [f"<{number}>" for number in range(size)], ["< <"], set()
-    for number, character in enumerate(list(bytes_by_character())[:NUM_ASCII]):
+    for number, character in enumerate(list(bytes_by_character())[:_NUM_ASCII]):
         tokens[number] = character
     if tokenizer is not None:
         for token, number in tokenizer["model"]["vocab"].items():

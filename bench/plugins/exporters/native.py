@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench.api import Exporter, Info, Task
 
-FORMATS = {"tf": "keras", "as_is": "onnx"}
+_FORMATS = {"tf": "keras", "as_is": "onnx"}
 """Formats by source, for sources whose format has another name."""
 
 
@@ -17,7 +17,7 @@ class Native(Exporter):
     copies = True
 
     def format(self, source: str) -> str:
-        return FORMATS.get(source, source)
+        return _FORMATS.get(source, source)
 
     def export(self, task: Task, source: str, target: Path) -> Info:
         file = task.native_path(source)

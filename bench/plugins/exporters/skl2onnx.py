@@ -5,7 +5,7 @@ from pathlib import Path
 from bench.api import Exporter, Info, Task
 from bench.plugins.engines import estimators, onnxml
 
-ML_OPSET = 3
+_ML_OPSET = 3
 """The opset of the domain `ai.onnx.ml`: onnxmltools' converters take no other."""
 
 
@@ -29,7 +29,7 @@ class Skl2Onnx(Exporter):
                 part.get_booster().feature_names = None  # onnxmltools takes no names but f0, f1 and so on
         (spec,) = task.inputs
         kinds = [(spec.name, FloatTensorType([None, spec.shape[1]]))]
-        opsets = {"": skl2onnx.get_latest_tested_opset_version(), "ai.onnx.ml": ML_OPSET}
+        opsets = {"": skl2onnx.get_latest_tested_opset_version(), "ai.onnx.ml": _ML_OPSET}
         with onnxml.booleans_as_integers():
             proto = skl2onnx.convert_sklearn(estimator, initial_types=kinds, target_opset=opsets)
         return onnxml.save(proto, task, target)

@@ -15,7 +15,7 @@ from bench.plugins.engines.litert_operators import INSTEAD
 
 PREFIX = "TFL_"
 """Begins the names of TFLite's operators in tf2onnx, also of those that it leaves as they are."""
-FLEX = "Flex"
+_FLEX = "Flex"
 """Begins the names of TensorFlow's own operators in a TFLite file."""
 
 
@@ -91,7 +91,7 @@ def _refuse_unknown(file: Path, error: Exception) -> None:
     translated = {name for versions in handler.tf_op.get_opsets().values() for version in versions for name in version}
     try:
         _refuse_operators(
-            [name for name in types_by_operator if PREFIX + name not in translated and not name.startswith(FLEX)]
+            [name for name in types_by_operator if PREFIX + name not in translated and not name.startswith(_FLEX)]
         )
     except RefusedError as refusal:
         raise refusal from error

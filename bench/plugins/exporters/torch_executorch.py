@@ -7,7 +7,7 @@ from bench.api import Info, Task
 from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
-MAX_BATCH = 16
+_MAX_BATCH = 16
 """The largest batch that a program takes: ExecuTorch plans memory at export, for the largest sizes."""
 
 
@@ -26,10 +26,10 @@ class TorchExecuTorch(TorchExporter):
         program = torch.export.export(model, example, dynamic_shapes=_dynamic_batch(task))
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         target.write_bytes(lowered.to_executorch().buffer)
-        return {"max_batch": MAX_BATCH}
+        return {"max_batch": _MAX_BATCH}
 
 
 def _dynamic_batch(task: Task) -> tuple[dict[int, Any], ...]:
     firsts = {spec.name: spec.shape[0] for spec in task.inputs if task.batched and isinstance(spec.shape[0], str)}
-    batches = {first: torch.export.Dim(str(first), max=MAX_BATCH) for first in firsts.values()}
+    batches = {first: torch.export.Dim(str(first), max=_MAX_BATCH) for first in firsts.values()}
     return tuple({0: batches[firsts[spec.name]]} if spec.name in firsts else {} for spec in task.inputs)

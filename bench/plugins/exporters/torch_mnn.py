@@ -11,7 +11,7 @@ from bench.plugins.engines.pytorch.exporter import TorchThroughOnnxExporter
 
 CONVERT = "import sys, _tools; _tools.mnnconvert(sys.argv[1:])"
 """Not `mnnconvert`, nor the Python module of that name: they install packages and send usage data."""
-UNKNOWN = "Op Not Support"
+_UNKNOWN = "Op Not Support"
 """In the line of the converter's output that names the operators that MNN does not have."""
 
 
@@ -29,6 +29,6 @@ class TorchMnn(TorchThroughOnnxExporter):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode or not target.is_file():  # the converter ends with 0 where it writes no file
             lines = [re.sub(r"^\[[\d:]+\] :\d+: ", "", line) for line in done.stdout.splitlines()]
-            reasons = "".join(f": {line.strip()}" for line in lines if UNKNOWN in line)
+            reasons = "".join(f": {line.strip()}" for line in lines if _UNKNOWN in line)
             raise ArtifactError(f"MNN cannot convert this model (status {done.returncode}){reasons}")
         return {}

@@ -12,9 +12,9 @@ from bench.plugins.engines.archive import pack
 from bench.plugins.engines.pytorch.exporter import TorchExporter
 
 PARTS = ("model.param", "model.bin")
-OUTPUTS = ("pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnparam", "ncnnbin", "ncnnpy")
+_OUTPUTS = ("pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnparam", "ncnnbin", "ncnnpy")
 """Options of pnnx that name the files it writes; without an option, pnnx chooses the folder of the file."""
-TYPES = {"float32": "f32", "int64": "i64"}
+_TYPES = {"float32": "f32", "int64": "i64"}
 
 
 class TorchNcnn(TorchExporter):
@@ -35,10 +35,10 @@ class TorchNcnn(TorchExporter):
             torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))
             # Not pnnx.export: it starts the program through a shell, and does not report a failure.
             shapes = [
-                str(list(tensor.shape)).replace(" ", "") + TYPES[spec.dtype]
+                str(list(tensor.shape)).replace(" ", "") + _TYPES[spec.dtype]
                 for tensor, spec in zip(example, task.inputs, strict=True)
             ]
-            files = {option: folder / f"written.{option}" for option in OUTPUTS}
+            files = {option: folder / f"written.{option}" for option in _OUTPUTS}
             files |= dict(zip(("ncnnparam", "ncnnbin"), (folder / part for part in PARTS), strict=True))
             options = [f"{option}={path}" for option, path in files.items()]
             command = [pnnx.EXEC_PATH, folder / "traced.pt", f"inputshape={','.join(shapes)}", "fp16=0", *options]

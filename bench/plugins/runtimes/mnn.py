@@ -10,11 +10,11 @@ from bench.api.names import ProviderName
 from bench.onnxfile.deferred import np
 from bench.plugins.engines.calls import CallSession
 
-WINOGRAD_LEVEL = 3
+_WINOGRAD_LEVEL = 3
 """MNN's number of the hint that limits the tiles of Winograd convolutions, from 0 to 3. With MNN's default of 3, errors
 are 3e-4 of the largest output on super-resolution; with 2 they are 1e-6 (MNN 3.6.1)."""
-WINOGRAD = "winograd"
-LEVELS = {False: 2, True: 3}
+_WINOGRAD = "winograd"
+_LEVELS = {False: 2, True: 3}
 """The hint's value without and with the option."""
 
 
@@ -26,7 +26,7 @@ class Mnn(Runtime):
     extra = "more"
     formats = ("mnn",)
     imports = ("MNN.expr", "MNN.nn")
-    options = {WINOGRAD: "convolutions by Winograd's method with large tiles, which round more"}
+    options = {_WINOGRAD: "convolutions by Winograd's method with large tiles, which round more"}
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         import MNN.expr
@@ -34,7 +34,7 @@ class Mnn(Runtime):
 
         settings = {"backend": "CPU", "precision": "high", "numThread": threads}  # normal reduces it on Arm
         manager = MNN.nn.create_runtime_manager((settings,))
-        manager.set_hint(WINOGRAD_LEVEL, LEVELS[WINOGRAD in ProviderName.parse(provider).options])
+        manager.set_hint(_WINOGRAD_LEVEL, _LEVELS[_WINOGRAD in ProviderName.parse(provider).options])
         inputs = [spec.name for spec in task.inputs]
         outputs = [spec.name for spec in task.outputs]
         module = MNN.nn.load_module_from_file(

@@ -15,7 +15,7 @@ from bench.api.errors import ArtifactError
 from bench.onnxfile.deferred import np
 
 PARTS = ("model.param", "model.bin")
-REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
+_REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
 """Options that let ncnn keep or compute numbers in 16 bits; the first three are on by default."""
 
 
@@ -71,7 +71,7 @@ class Ncnn(Runtime):
 
         network = ncnn.Net()
         network.opt.num_threads = threads
-        for option in REDUCED:
+        for option in _REDUCED:
             setattr(network.opt, option, False)
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(artifact) as archive:

@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError
 
-BLOCK = bytes(1024)  # below the 2048 bytes from which hashlib lets other Python threads run
+_BLOCK = bytes(1024)  # below the 2048 bytes from which hashlib lets other Python threads run
 
 
 class NullSession(Session):
@@ -25,7 +25,7 @@ class NullSession(Session):
     def run(self, feeds: Arrays) -> Outputs:
         digest = hashlib.sha256()
         for _ in self._rounds:
-            digest.update(BLOCK)
+            digest.update(_BLOCK)
         return [feeds[self._name] * self._scale]
 
 

@@ -16,7 +16,7 @@ from bench.plugins.engines.onnxruntime.precision import most_reduced
 from bench.plugins.engines.onnxruntime.providers import CPU, open_session
 from bench.plugins.engines.onnxruntime.runtime import CODE, OrtRuntime
 
-LEVEL = "    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
+_LEVEL = "    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
 
 
 class OnnxRuntimeUnoptimized(OrtRuntime):
@@ -51,4 +51,4 @@ class OnnxRuntimeUnoptimized(OrtRuntime):
         return {"precision": precision if precision in ("float32", "int8") else None}
 
     def code(self, *, provider: str, threads: int) -> str | None:
-        return CODE.format(threads=threads, options=LEVEL)
+        return CODE.format(threads=threads, options=_LEVEL)

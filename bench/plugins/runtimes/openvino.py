@@ -15,14 +15,14 @@ from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
 from bench.plugins.engines.openvino.settings import CACHES, PRECISIONS, settings
 
-UNPINNED = "no_pinning"
+_UNPINNED = "no_pinning"
 OPTIONS: Mapping[str, tuple[str, Mapping[str, str | int]]] = {
     "flush_denormals": ("numbers below the smallest normal one count as zero", {"CPU_DENORMALS_OPTIMIZATION": "YES"}),
     "no_dynamic_quantization": (
         "activations stay as they are where weights alone are quantized",
         {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0},
     ),
-    UNPINNED: ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
+    _UNPINNED: ("threads may move between cores", {"ENABLE_CPU_PINNING": "NO"}),
 }
 """Effect and properties by option. Source: "CPU Device" and "Hints" in OpenVINO 2026.4's documentation."""
 
@@ -91,9 +91,9 @@ class OpenVino(Runtime):
 
     def note_on_several(self, provider: str) -> str:
         name = ProviderName.parse(provider)
-        if UNPINNED in name.options:
+        if _UNPINNED in name.options:
             return ""
-        instead = name.with_options([UNPINNED])
+        instead = name.with_options([_UNPINNED])
         return f"OpenVINO pins the threads of all sessions to the same cores: serve several as openvino/{instead}"
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:

@@ -12,7 +12,7 @@ from bench.plugins.engines import cpu
 from bench.plugins.engines.tensorflow.runtime import TfRuntime, traced
 
 BFLOAT16 = "cpu-bf16"
-EXAMPLE_SIZE = 64
+_EXAMPLE_SIZE = 64
 """Size of every dynamic dimension except the batch in the run that optimizes the graph."""
 
 
@@ -39,7 +39,7 @@ def _precision(function: Any, task: Task | Decoder) -> str:
     from tensorflow.python.eager import context
 
     sizes = {dim: 1 for spec in task.inputs for dim in spec.shape[:1]}
-    shapes = [[d if isinstance(d, int) else sizes.get(d, EXAMPLE_SIZE) for d in spec.shape] for spec in task.inputs]
+    shapes = [[d if isinstance(d, int) else sizes.get(d, _EXAMPLE_SIZE) for d in spec.shape] for spec in task.inputs]
     context.context().enable_graph_collection()
     try:
         function(*[tf.ones(shape, spec.dtype) for shape, spec in zip(shapes, task.inputs, strict=True)])

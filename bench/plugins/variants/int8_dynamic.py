@@ -9,7 +9,7 @@ from bench.onnxfile.edits.opset import raise_opset
 from bench.onnxfile.edits.rewire import load_settled, matmul_from_gemm
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
-OPSET = 11
+_OPSET = 11
 """ONNX Runtime's quantizer raises older files to this operator set itself, without a look at what they then compute."""
 OPERATORS = ("MatMul", "LSTM", "Attention", "Gather", "EmbedLayerNormalization")
 """Operators that get faster or smaller; a quantized convolution is several times slower."""
@@ -26,7 +26,7 @@ class Int8Dynamic(Variant):
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        model = raise_opset(load_settled(source), OPSET, task)
+        model = raise_opset(load_settled(source), _OPSET, task)
         matmul_from_gemm(model)
         operators = [*OPERATORS, "Conv"] if option == "all" else list(OPERATORS)
         before = floats_of(model)

@@ -26,8 +26,8 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "percentile": ("Percentile", {"CalibPercentile": 99.999, "CalibTensorRangeSymmetric": False}),
 }
 """ONNX Runtime's name and settings of each calibration method, by the name in options."""
-CHANNEL = "channel"
-OPSET_CHANNELS = 13
+_CHANNEL = "channel"
+_OPSET_CHANNELS = 13
 """The operator set from which on DequantizeLinear knows channels."""
 OPERATORS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Gather", "Relu", "Clip", "MaxPool")
 """Operators that get smaller or faster, and operators between them; if every operator that can be is quantized, ALBERT
@@ -44,7 +44,7 @@ class Int8Static(Variant):
     """
 
     requires = ("onnxruntime", "onnx", "onnx_ir")
-    options = (*(f"{method}-{CHANNEL}" for method in METHODS), *METHODS)
+    options = (*(f"{method}-{_CHANNEL}" for method in METHODS), *METHODS)
     lossy = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
@@ -54,8 +54,8 @@ class Int8Static(Variant):
         method, _, per = option.partition("-")
         name, settings = METHODS[method]
         # Scales for channels make each use its whole range, and sums of two products then overflow 16 bits.
-        reduce_range = per == CHANNEL and cpu.sums_bytes_in_16_bits()
-        model = raise_opset(load_settled(source), OPSET_CHANNELS, task)
+        reduce_range = per == _CHANNEL and cpu.sums_bytes_in_16_bits()
+        model = raise_opset(load_settled(source), _OPSET_CHANNELS, task)
         ports = separate_names(model)  # the quantizer does not look whether x_scale or x0 is free
         inputs = {value.name: ports[value.name] for value in model.graph.input}
         samples = [{name: feeds[port] for name, port in inputs.items()} for feeds in calibration_feeds(task)]
@@ -69,14 +69,14 @@ class Int8Static(Variant):
                 node.name = node.output[0]  # nodes to leave out are given by name, and some have no name
             onnx.save(model, prepared)
             before = floats_of(model)
-            some = in_one_scale(model, QuantType.QInt8) if per == CHANNEL else {}
+            some = in_one_scale(model, QuantType.QInt8) if per == _CHANNEL else {}
             with contextlib.redirect_stdout(io.StringIO()):  # the calibrator prints every step
                 quantize_static(
                     prepared,
                     quantized := Path(folder) / "quantized.onnx",
                     Feeds(samples),
                     op_types_to_quantize=OPERATORS,
-                    per_channel=per == CHANNEL,
+                    per_channel=per == _CHANNEL,
                     reduce_range=reduce_range,
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,

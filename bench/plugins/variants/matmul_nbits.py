@@ -8,7 +8,7 @@ from bench.onnxfile.edits.rewire import drop_unread, load_settled, matmul_from_g
 from bench.onnxfile.weights.affine import BLOCK_SIZE
 from bench.plugins.engines.onnxruntime.quantized import floats_of, save_quantized
 
-ACCURACY_LEVELS = {"float": 1, "int8": 4}
+_ACCURACY_LEVELS = {"float": 1, "int8": 4}
 """ONNX Runtime's level by option: products in float32, or of activations rounded to 8 bits in each block."""
 
 
@@ -17,7 +17,7 @@ class MatMulNBits(Variant):
 
     portable = True
     requires = ("onnxruntime", "onnx", "onnx_ir")
-    options = tuple(ACCURACY_LEVELS)
+    options = tuple(_ACCURACY_LEVELS)
     lossy = True
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
@@ -28,7 +28,7 @@ class MatMulNBits(Variant):
         matmul_from_gemm(model)
         before = floats_of(model)
         quantizer = MatMulNBitsQuantizer(
-            model, bits=4, block_size=BLOCK_SIZE, is_symmetric=True, accuracy_level=ACCURACY_LEVELS[option]
+            model, bits=4, block_size=BLOCK_SIZE, is_symmetric=True, accuracy_level=_ACCURACY_LEVELS[option]
         )
         quantizer.process()
         model = quantizer.model.model

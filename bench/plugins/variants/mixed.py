@@ -35,7 +35,7 @@ from bench.plugins.engines.onnxruntime import mixing
 from bench.plugins.engines.onnxruntime.grams import grams
 from bench.plugins.engines.onnxruntime.static import Feeds, in_one_scale
 
-BLOCKED = {
+_BLOCKED = {
     mixing.BLOCKS: (4, BLOCK_SIZE, True),
     mixing.WIDE_BLOCKS: (4, 128, False),
     mixing.WIDEST_BLOCKS: (4, 256, True),
@@ -44,16 +44,16 @@ BLOCKED = {
 """By letter: bits of a weight, weights of a block, and whether zero lies in the middle of a block's range."""
 AXES = {"MatMul": 0, "Gather": 1}
 """By operator: the axis of its weights along which blocks lie."""
-ADDING = frozenset({"Add", "BiasGelu", "Conv", "FastGelu", "LayerNormalization", "SkipLayerNormalization"})
+_ADDING = frozenset({"Add", "BiasGelu", "Conv", "FastGelu", "LayerNormalization", "SkipLayerNormalization"})
 """Operators whose vectors are biases, or belong to a normalization."""
-LEAST_BLOCK = 16
+_LEAST_BLOCK = 16
 """Weights that share a scale, at least; block sizes are powers of two (ONNX Runtime 1.31.1)."""
 MANY = 64
 """Numbers that are worth a node of their own."""
-MOST_RANGE = 16
+_MOST_RANGE = 16
 """The largest scale of a tensor over its least, at most, where they are stored in 8 bits: 127 codes then round the
 least by 6.3 % at most, and the largest by 0.4 %, which is little beside the rounding of the weights."""
-INT8_PRODUCTS = 4
+_INT8_PRODUCTS = 4
 """ONNX Runtime's accuracy level of products of activations that are rounded to 8 bits in each block."""
 
 
@@ -81,14 +81,14 @@ class Mixed(Variant):
         parts = mixing.parts(model)
         nodes = mixture.chosen(option, parts)
         rows = {part.name for part in parts if part.operator == "Gather"}
-        if rows & {name for letter in BLOCKED for name in nodes.get(letter, ())}:
+        if rows & {name for letter in _BLOCKED for name in nodes.get(letter, ())}:
             # ONNX Runtime's quantizer states this operator set, and leaves the nodes as the older one has them.
             model, ports = mixing.prepared(source, task, mixing.INT4_OPSET)
             parts = mixing.parts(model)
             nodes = mixture.chosen(option, parts)
         if nodes.keys() <= {mixing.FLOAT}:
             raise RefusedError("every node stays float32")
-        blocked = {name for letter in BLOCKED for name in nodes.get(letter, ())}
+        blocked = {name for letter in _BLOCKED for name in nodes.get(letter, ())}
         squares = grams(model, blocked, ports, task)
         vectors = _added(model) - {name for part in parts for name in part.weights.split()}
         with tempfile.TemporaryDirectory() as folder:
@@ -96,11 +96,11 @@ class Mixed(Variant):
                 model = _static(model, nodes[mixing.STATIC], ports, task, Path(folder))
             if mixing.DYNAMIC in nodes:
                 model = _dynamic(model, nodes[mixing.DYNAMIC], Path(folder))
-            for letter, (bits, block_size, is_symmetric) in BLOCKED.items():
+            for letter, (bits, block_size, is_symmetric) in _BLOCKED.items():
                 for size, names in _by_block_size(model, nodes.get(letter, ()), block_size).items():
                     _prepare(model, names, squares, bits, size, is_symmetric)
                     model = _in_blocks(model, names, bits, size, is_symmetric)
-            if BLOCKED.keys() & nodes.keys():
+            if _BLOCKED.keys() & nodes.keys():
                 _store_smaller(model, vectors)
         drop_unread(model)
         shorten_names(model, ports=ports)
@@ -157,7 +157,7 @@ def _by_block_size(model: onnx.ModelProto, names: Sequence[str], most: int) -> d
         if node.name in chosen:
             read = [shapes[name] for name in node.input if name in shapes]
             length = max((dims[AXES[node.op_type]] for dims in read if len(dims) == 2), default=most)
-            nodes_by_size[min(most, max(LEAST_BLOCK, 1 << (length - 1).bit_length()))].append(node.name)
+            nodes_by_size[min(most, max(_LEAST_BLOCK, 1 << (length - 1).bit_length()))].append(node.name)
     return dict(nodes_by_size)
 
 
@@ -195,7 +195,7 @@ def _added(model: onnx.ModelProto) -> set[str]:
     A small number of such a vector may be rounded away beside a large one, where a divisor, or a position, may not.
     """
     vectors = {tensor.name for tensor in model.graph.initializer if len(tensor.dims) == 1}
-    others = {name for node in all_nodes(model) if node.op_type not in ADDING for name in node.input}
+    others = {name for node in all_nodes(model) if node.op_type not in _ADDING for name in node.input}
     return vectors - others - {value.name for value in (*model.graph.input, *model.graph.output)}
 
 
@@ -220,7 +220,7 @@ def _store_smaller(model: onnx.ModelProto, vectors: Set[str]) -> None:
         numbers = onnx.numpy_helper.to_array(tensor)
         magnitudes = np.abs(numbers[numbers != 0])
         largest = magnitudes.max(initial=0)
-        if name in scales and largest <= MOST_RANGE * magnitudes.min(initial=np.inf):
+        if name in scales and largest <= _MOST_RANGE * magnitudes.min(initial=np.inf):
             step = np.float32(largest / np.iinfo(np.int8).max)
             tensor.CopyFrom(onnx.numpy_helper.from_array(np.rint(numbers / step).astype(np.int8), f"{name}_codes"))
             steps.append(onnx.numpy_helper.from_array(np.array(step), f"{name}_step"))
@@ -254,7 +254,7 @@ def _in_blocks(
             bits=bits,
             block_size=block_size,
             is_symmetric=is_symmetric,
-            accuracy_level=INT8_PRODUCTS,
+            accuracy_level=_INT8_PRODUCTS,
             op_types_to_quantize=tuple({node.op_type for node in model.graph.node if node.name in names}),
             quant_axes=tuple(AXES.items()),
         ),

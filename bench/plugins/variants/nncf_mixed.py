@@ -21,7 +21,7 @@ OPERATORS = (
     "Convolution", "GroupConvolution", "ConvolutionBackpropData", "MatMul", "LSTMSequence", "GRUSequence", "Gather",
 )  # fmt: skip
 """OpenVINO's operators whose weights and activations NNCF quantizes."""
-DATA = ("Parameter", "Constant", "Result")
+_DATA = ("Parameter", "Constant", "Result")
 FLOAT, STATIC = "f", "s"
 
 
@@ -52,7 +52,7 @@ class NncfMixed(Variant):
         if STATIC not in chosen:
             raise RefusedError("every operator stays as it is")
         quantized = {*chosen[STATIC], *_going_on(model, chosen[STATIC], {part.name for part in parts})}
-        left = [node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() not in DATA]
+        left = [node.get_friendly_name() for node in model.get_ordered_ops() if node.get_type_name() not in _DATA]
         feeds = tuning_feeds(task)
         model = nncf.quantize(
             model,
@@ -74,7 +74,7 @@ def _going_on(model: Any, names: Sequence[str], weighted: Set[str]) -> list[str]
         read = [port.get_source_output().get_node() for port in node.inputs()]
         sources = [other.get_friendly_name() for other in read if other.get_type_name() != "Constant"]
         name = node.get_friendly_name()
-        if sources and node.get_type_name() not in DATA and name not in weighted and inside.issuperset(sources):
+        if sources and node.get_type_name() not in _DATA and name not in weighted and inside.issuperset(sources):
             inside.add(name)
             followers.append(name)
     return followers

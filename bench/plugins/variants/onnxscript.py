@@ -7,7 +7,7 @@ from bench.onnxfile.deferred import onnx
 from bench.onnxfile.edits.opset import opset_of, raise_opset
 from bench.plugins.engines.notes import drop_metadata
 
-OPSET = 18
+_OPSET = 18
 """The newest operator set that a rule needs: `Split` with a number of outputs. Applied to older files, rules read the
 attributes of a Pad or Clip as inputs, and write a Reshape with `allowzero` (onnxscript 0.7.2)."""
 
@@ -33,7 +33,7 @@ class OnnxScript(Variant):
 
         proto = onnx.load(source)
         if opset_of(proto):  # the rules are about ONNX's own operators
-            proto = raise_opset(proto, OPSET, task)
+            proto = raise_opset(proto, _OPSET, task)
         model = onnx_ir.from_proto(proto)
         info: Info = {}
         if option == "ort":

@@ -11,7 +11,7 @@ from bench.onnxfile.deferred import onnx
 from bench.onnxfile.edits.opset import complete, is_complete
 from bench.onnxfile.file.lazy import read
 
-INLINES_BRANCHES = "eliminate_if_with_const_cond"
+_INLINES_BRANCHES = "eliminate_if_with_const_cond"
 
 
 class OnnxSim(Variant):
@@ -49,8 +49,8 @@ class OnnxSim(Variant):
             # The pass puts a branch within a branch before the nodes that it reads (onnxsim 0.8.1).
             if "topologically sorted" not in str(error):
                 raise
-            model, same = onnxsim.simplify(model_or_path, **settings, skipped_optimizers=[INLINES_BRANCHES])
-            info = {"skipped": [INLINES_BRANCHES]}
+            model, same = onnxsim.simplify(model_or_path, **settings, skipped_optimizers=[_INLINES_BRANCHES])
+            info = {"skipped": [_INLINES_BRANCHES]}
         if not same:
             raise ArtifactError("onnxsim says that its check failed: the simplified model gives other outputs")
         onnx.save(model, target)

@@ -7,7 +7,7 @@ from bench.api import Info, Task, Variant
 from bench.onnxfile.deferred import onnx, onnxruntime
 from bench.onnxfile.edits.opset import state_own_set
 
-TIED_BELOW = {"": 1000, "tied": sys.maxsize}
+_TIED_BELOW = {"": 1000, "tied": sys.maxsize}
 """Number of elements from which equal constants are not merged, by option; 1000 is the package's default."""
 
 
@@ -30,8 +30,8 @@ class OnnxSlim(Variant):
 
         onnxruntime.disable_telemetry_events()  # onnxslim folds by running sessions
         # onnxslim reads the limit from $ONNXSLIM_THRESHOLD at import; `slim` has no argument for it.
-        weight_tying.THRESHOLD = TIED_BELOW[option]
+        weight_tying.THRESHOLD = _TIED_BELOW[option]
         model = onnx.load(source)
         state_own_set(model)
         onnx.save(onnxslim.slim(model), target)
-        return {"tied_below": TIED_BELOW[option]}
+        return {"tied_below": _TIED_BELOW[option]}

@@ -13,9 +13,9 @@ from bench.onnxfile.diff.same_outputs import check_same_on, check_same_outputs
 from bench.onnxfile.edits.rewire import load_settled
 from bench.plugins.engines.onnxruntime import grouped
 
-MOST_TOKENS = 1024
+_MOST_TOKENS = 1024
 """Of a prompt to compare on: the scores of the attention before it was rewritten grow with its square."""
-MOST_CACHED = 2**26
+_MOST_CACHED = 2**26
 """Elements of a cache to compare on, 256 MiB of each of the two models."""
 
 
@@ -63,14 +63,14 @@ def _with_norms(model: onnx.ModelProto, decoder: Decoder) -> tuple[onnx.ModelPro
 
 
 def _long_prompt(decoder: Decoder) -> dict[str, np.ndarray]:
-    length = min(MOST_TOKENS, decoder.max_positions)
+    length = min(_MOST_TOKENS, decoder.max_positions)
     ids = np.random.default_rng(0).integers(decoder.vocabulary, size=(1, length))
     return {**grouped.empty_feeds(decoder, length), IDS: ids}
 
 
 def _long_cache(decoder: Decoder) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
-    length = min(decoder.max_positions - 1, MOST_CACHED // decoder.cache_per_token)
+    length = min(decoder.max_positions - 1, _MOST_CACHED // decoder.cache_per_token)
     shape = (1, decoder.num_groups, length, decoder.head_size)
     caches = {spec.name: generator.standard_normal(shape, np.float32) for spec in decoder.inputs[1:]}
     return {IDS: np.ones((1, 1), np.int64), **caches}

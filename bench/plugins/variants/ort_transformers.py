@@ -9,7 +9,7 @@ from bench.onnxfile.file.normalized import inline_functions
 from bench.onnxfile.shapes.attention import find_attention
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
-MODEL_TYPES = {"tf2onnx": "bert_tf"}
+_MODEL_TYPES = {"tf2onnx": "bert_tf"}
 """Sets of patterns by the producer of the file; `bert` serves all other producers."""
 
 
@@ -35,7 +35,7 @@ class OrtTransformers(Variant):
         model = load_optimized(original.SerializeToString(), level="basic", without=["ConstantSharing"])
         from onnxruntime.transformers import fusion_options, optimizer
 
-        model_type = MODEL_TYPES.get(original.producer_name, "bert")
+        model_type = _MODEL_TYPES.get(original.producer_name, "bert")
         options = fusion_options.FusionOptions(model_type)
         options.use_raw_attention_mask(True)  # by default, unmasked tokens are taken to come first
         sizes = {"num_heads": attention.num_heads, "hidden_size": attention.hidden_size}

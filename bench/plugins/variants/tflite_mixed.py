@@ -15,7 +15,7 @@ from bench.api import Info, Part, Task, Variant, mixture
 from bench.api.errors import RefusedError
 
 FLOAT, DYNAMIC, BITS4, WEIGHTS = "f", "d", "q", "w"
-LETTERS = {
+_LETTERS = {
     "FULLY_CONNECTED": FLOAT + DYNAMIC + BITS4 + WEIGHTS,
     "CONV_2D": FLOAT + DYNAMIC + WEIGHTS,
     "DEPTHWISE_CONV_2D": FLOAT + DYNAMIC + WEIGHTS,
@@ -82,7 +82,7 @@ def _parts(source: Path) -> Iterator[Part]:
                 for tensor in tensors
                 if tensor.shape is not None and len(tensor.shape) > 1 and model.buffers[tensor.buffer].data is not None
             ]
-            if kind not in LETTERS or not shapes:
+            if kind not in _LETTERS or not shapes:
                 continue
             name = flatbuffers.get_op_scope(operator, graph.tensors)
             if name in named:
@@ -91,7 +91,7 @@ def _parts(source: Path) -> Iterator[Part]:
                 name=name,
                 operator=kind,
                 alike=f"{kind} {' '.join('x'.join(map(str, shape)) for shape in shapes)}",
-                letters=LETTERS[kind],
+                letters=_LETTERS[kind],
                 num_weights=sum(map(math.prod, shapes)),
             )
     yield from (part for name, part in named.items() if name not in double)

@@ -14,8 +14,8 @@ from bench.onnxfile.file.digest import all_graphs
 from bench.onnxfile.weights.affine import BLOCK, BLOCK_SIZE, SCHEMES, TENSOR, Scheme, pack, quantize, scheme
 from bench.onnxfile.weights.quantizable import Weight, expected_bytes, num_floats, told_if_few, worth_quantizing
 
-OPSET_CHANNELS = 13
-OPSET_BLOCKS = 21
+_OPSET_CHANNELS = 13
+_OPSET_BLOCKS = 21
 """The first operator sets whose DequantizeLinear takes channels, and blocks and types of 4 bits."""
 
 
@@ -29,7 +29,7 @@ class WeightOnly(Variant):
 
     def apply(self, source: Path, target: Path, *, option: str, task: Task) -> Info:
         chosen = scheme(option)
-        needed = OPSET_BLOCKS if chosen.bits == 4 or chosen.per == BLOCK else OPSET_CHANNELS
+        needed = _OPSET_BLOCKS if chosen.bits == 4 or chosen.per == BLOCK else _OPSET_CHANNELS
         model = raise_opset(load_settled(source), needed, task)
         shorten_names(model)
         weights = worth_quantizing(model, chosen)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo", "----")
-SHIFTS = (0, 4, 2, 6, 1, 5, 3, 7)
+_SHIFTS = (0, 4, 2, 6, 1, 5, 3, 7)
 """How far the markers move each time that all colours were given: those of one colour are far apart in `MARKERS`."""
 STYLE: Any = {
     "font.family": ["DejaVu Sans"],
@@ -42,8 +42,8 @@ STYLE: Any = {
 }
 # Inches.
 MARGIN, TITLE, LINE, PANEL_TITLE, GAP, X_AXIS = 0.15, 0.42, 0.17, 0.3, 0.1, 0.55
-PLOT_WIDTH = 5.5
-DISTANCES = (11, 16, 23, 32, 44)  # of a label from its mark, in points
+_PLOT_WIDTH = 5.5
+_DISTANCES = (11, 16, 23, 32, 44)  # of a label from its mark, in points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ def looks_of(runtimes: Iterable[str]) -> dict[str, Look]:
     counted = collections.Counter(runtimes)
     looks = {}
     for index, name in enumerate(sorted(counted, key=lambda name: (-counted[name], name))):
-        mark = (index + SHIFTS[index // 8 % 8]) % 8
+        mark = (index + _SHIFTS[index // 8 % 8]) % 8
         looks[name] = Look(COLOURS[index % 8], MARKERS[mark], HATCHES[mark])
     return looks
 
@@ -148,7 +148,7 @@ def sheet(
 
     item = text_width(handle.get_label() for handle in handles) + 0.55
     above = text_width(line for text, _ in panels for line in text.splitlines()) * 9 / 8
-    inner = max(left + PLOT_WIDTH + right, text_width([title]) * 11 / 8, left + above, item if handles else 0.0)
+    inner = max(left + _PLOT_WIDTH + right, text_width([title]) * 11 / 8, left + above, item if handles else 0.0)
     width = 2 * MARGIN + inner
     num_columns = max(1, min(len(handles), int((width - 2 * MARGIN) / item)))
     legend = LINE * 1.15 * math.ceil(len(handles) / num_columns) + 0.1 if handles else 0.0
@@ -166,7 +166,7 @@ def sheet(
     axes, top = [], height - TITLE - legend
     for name, panel in panels:
         top -= (PANEL_TITLE if name else GAP) + panel
-        box = ((MARGIN + left) / width, top / height, PLOT_WIDTH / width, panel / height)
+        box = ((MARGIN + left) / width, top / height, _PLOT_WIDTH / width, panel / height)
         axes.append(figure.add_axes(box, title=name))
         top -= X_AXIS
     return figure, axes
@@ -228,13 +228,13 @@ def place_labels(
         labels: the text of each label and the point that it belongs to.
         upward: whether a label is rather above its point than below it.
     """
-    to_points = 72 * PLOT_WIDTH / axes.bbox.width
+    to_points = 72 * _PLOT_WIDTH / axes.bbox.width
     drawn = [(x * to_points, y * to_points) for x, y in axes.transData.transform(points)]
     wanted = [(text, tuple(axes.transData.transform(point) * to_points)) for text, point in labels]
     left, bottom, right, top = (edge * to_points for edge in axes.bbox.extents)
     offsets = label_offsets(drawn, wanted, box=(left, bottom, right, top), upward=upward)
     for (text, point), (dx, dy) in zip(labels, offsets, strict=True):
-        is_far = math.hypot(dx, dy) > DISTANCES[0] + 0.5
+        is_far = math.hypot(dx, dy) > _DISTANCES[0] + 0.5
         line = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 5, "shrinkB": 3} if is_far else None
         write(axes, text, point, (dx, dy), is_bold=True, ha="center", va="center", arrowprops=line, zorder=5)
 
@@ -261,7 +261,7 @@ def label_offsets(
     for text, (x, y) in labels:
         half_width, half_height = 3.0 * len(text) + 1, 5.0
         tried: list[tuple[int, int, float, float]] = []
-        for distance, angle in itertools.product(DISTANCES, angles):
+        for distance, angle in itertools.product(_DISTANCES, angles):
             dx, dy = distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle))
             inside = left < x + dx - half_width and x + dx + half_width < right
             inside = inside and bottom < y + dy - half_height < y + dy + half_height < top

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAME = "overview"
-NUM_COLUMNS = {"": 2, "narrow-": 1}
+_NUM_COLUMNS = {"": 2, "narrow-": 1}
 """Panels beside each other, at most, by what stands in a file's name: a telephone shows the narrow figure."""
-BAR, BAR_HEIGHT = 0.22, 0.62
+_BAR, _BAR_HEIGHT = 0.22, 0.62
 """Inches from one line to the next, and the share of these that a bar takes."""
 BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
 """Width in inches of the bars and of the notes at their right, and between two panels."""
-PANEL_TITLE = 0.7
-TITLE_ABOVE, PATH_ABOVE, SURE_ABOVE = 30, 18, 5
+_PANEL_TITLE = 0.7
+_TITLE_ABOVE, _PATH_ABOVE, _SURE_ABOVE = 30, 18, 5
 """Points above the bars of a panel's title, of the path of its answer, and of the line that says how sure that is."""
-BESIDE = 1.15
+_BESIDE = 1.15
 """Width in inches of the text beside the longest bar."""
-MOST_BARS = 8
+_MOST_BARS = 8
 MEANING = (
     "Above the bars: what to ship, and how sure that is. Bars: latency, less is better; beside it, how many times "
     "as fast as the baseline (grey), with the whisker of its 95 % interval. At the right: what is lost of the "
@@ -97,7 +97,7 @@ def draw(answers: Sequence[Answer], folder: Path) -> list[Path]:
         # A page shows the figure as a picture, without the fonts of the reader's machine: text becomes outlines.
         style = {**canvas.STYLE, "svg.fonttype": "path", "text.color": theme.text, "savefig.transparent": True}
         with matplotlib.rc_context(style):
-            for kind, most in NUM_COLUMNS.items():
+            for kind, most in _NUM_COLUMNS.items():
                 paths.append(canvas.save(_figure(shown, theme, most), folder / f"{NAME}-{kind}{name}.svg"))
     return paths
 
@@ -113,7 +113,7 @@ def bars_of(answer: Answer) -> list[Bar]:
     for row in rows:
         if not ranking.is_baseline(row):
             first.setdefault(title_of(row.runtime), row)
-    faster = [row for row in first.values() if row in chosen or (row.ratio or 1.0) < 1.0][: MOST_BARS - len(lossy)]
+    faster = [row for row in first.values() if row in chosen or (row.ratio or 1.0) < 1.0][: _MOST_BARS - len(lossy)]
     bars = [Bar(row=row, is_shipped=row is shipped, is_lossy=False) for row in (*faster, *baselines)]
     bars += [Bar(row=row, is_shipped=False, is_lossy=True) for row in lossy]
     return sorted(bars, key=lambda bar: bar.row.latency_p50_ns or math.inf)
@@ -132,8 +132,8 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
         f"{MEANING.format(f' of {limit}' if limit else '')} {where}", int((width - 2 * canvas.MARGIN) / 0.053)
     )
     rows = [bars[start : start + num_columns] for start in range(0, len(bars), num_columns)]
-    heights = [BAR * max(map(len, row)) for row in rows]
-    height = canvas.MARGIN + sum(PANEL_TITLE + each + canvas.GAP for each in heights)
+    heights = [_BAR * max(map(len, row)) for row in rows]
+    height = canvas.MARGIN + sum(_PANEL_TITLE + each + canvas.GAP for each in heights)
     height += canvas.LINE * len(notes) + canvas.MARGIN
     figure = Figure(figsize=(width, height))
     figure.text(
@@ -147,11 +147,11 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
     )
     top = height - canvas.MARGIN
     for number, (row, panel) in enumerate(zip(rows, heights, strict=True)):
-        top -= PANEL_TITLE + panel
+        top -= _PANEL_TITLE + panel
         for column, own in enumerate(row):
             left = canvas.MARGIN + names + column * (names + BARS + NOTES + BETWEEN)
-            bottom = top + panel - BAR * len(own)
-            box = (left / width, bottom / height, BARS / width, BAR * len(own) / height)
+            bottom = top + panel - _BAR * len(own)
+            box = (left / width, bottom / height, BARS / width, _BAR * len(own) / height)
             _panel(figure.add_axes(box), answers[number * num_columns + column], own, theme, names)
         top -= canvas.GAP
     return figure
@@ -159,26 +159,26 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
 
 def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names: float) -> None:
     longest = max(bar.row.latency_p50_ns or 0.0 for bar in bars)
-    axes.set_xlim(0, longest * BARS / (BARS - BESIDE))
+    axes.set_xlim(0, longest * BARS / (BARS - _BESIDE))
     axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_axis_off()
     metric = "Outputs" if _is_of_outputs(bars[0].row) else metric_title(bars[0].row.metric_name or "")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
     left, title = (-names / BARS, 1), answer.choice.group.title
-    canvas.write(axes, title, left, (0, TITLE_ABOVE), is_bold=True, fontsize=9.5, **above)
-    canvas.write(axes, metric, (1, 1), (6, TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
+    canvas.write(axes, title, left, (0, _TITLE_ABOVE), is_bold=True, fontsize=9.5, **above)
+    canvas.write(axes, metric, (1, 1), (6, _TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
     leading = answer.choice.leading
     if leading is not None:
         path = ("" if answer.choice.shipped else "looks fastest: ") + ranking.short_name(leading)
-        canvas.write(axes, path, left, (0, PATH_ABOVE), is_bold=False, color=theme.faint, **above)
-    canvas.write(axes, sure(answer), left, (0, SURE_ABOVE), is_bold=False, color=theme.faint, **above)
+        canvas.write(axes, path, left, (0, _PATH_ABOVE), is_bold=False, color=theme.faint, **above)
+    canvas.write(axes, sure(answer), left, (0, _SURE_ABOVE), is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
         row = bar.row
         latency = row.latency_p50_ns or 0.0
         colour = theme.shipped if bar.is_shipped else theme.baseline if ranking.is_baseline(row) else theme.other
         face = "none" if bar.is_lossy else colour
-        axes.barh(index, latency, height=BAR_HEIGHT, color=face, edgecolor=colour, linewidth=1)
+        axes.barh(index, latency, height=_BAR_HEIGHT, color=face, edgecolor=colour, linewidth=1)
         ends = whisker(row)
         if ends is not None:
             axes.plot(ends, (index, index), color=theme.text, linewidth=1, solid_capstyle="butt")

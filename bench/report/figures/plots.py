@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BAR = 0.24  # inches from one line to the next
-SCATTER_HEIGHT = 3.6
-GREY = "#BBBBBB"
-PEAK = (
+_BAR = 0.24  # inches from one line to the next
+_SCATTER_HEIGHT = 3.6
+_GREY = "#BBBBBB"
+_PEAK = (
     "The fastest first. A short bar: the runtime leaves the machine idle, unless memory bounds it, and another may be "
     "faster. Near 100 %: only fewer multiplications, or narrower ones, are faster. Bold: the baseline."
 )
@@ -88,7 +88,7 @@ def _named_rows(
     """
     return canvas.sheet(
         _title(groups, what),
-        [(_panel_title(group, groups), BAR * max(2, len(group.rows))) for group in groups],
+        [(_panel_title(group, groups), _BAR * max(2, len(group.rows))) for group in groups],
         left=canvas.text_width(map(short_name, _rows(groups))) + 0.1,
         right=canvas.text_width(notes.values()) + 0.15,
         handles=handles,
@@ -223,16 +223,16 @@ def _peak(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | Non
     }
     handles = [
         *canvas.handles_of((row.runtime for row in rows), looks, as_bars=True),
-        Patch(fc="none", ec=GREY, label="left unused"),
+        Patch(fc="none", ec=_GREY, label="left unused"),
     ]
     figure, panels = _named_rows(
-        "share of the machine's peak", shown, notes, handles, f"{PEAK} {_absent(groups, shown)}"
+        "share of the machine's peak", shown, notes, handles, f"{_PEAK} {_absent(groups, shown)}"
     )
     for group, axes in zip(shown, panels, strict=True):
         ordered = sorted(group.rows, key=lambda row: (row.fidelity == "broken", row.latency_p50_ns))
         for index, row in enumerate(ordered):
             look = looks[row.runtime]
-            axes.barh(index, 100, height=0.7, fc="none", ec=GREY, lw=0.8)
+            axes.barh(index, 100, height=0.7, fc="none", ec=_GREY, lw=0.8)
             axes.barh(
                 index, 100 * (row.peak_share or 0), height=0.7, fc=look.colour, hatch=look.hatch, ec="white", lw=0
             )
@@ -252,7 +252,7 @@ def _memory(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | N
     unit, unit_name = unit_of("peak_rss_bytes", rows)
     sizes = {row.cell: f"{canvas.digits((row.peak_rss_bytes or 0) / unit, 3)} {unit_name}" for row in rows}
     notes = {row.cell: sizes[row.cell] + " broken" * (row.fidelity == "broken") for row in rows}
-    handles = [Patch(fc=GREY, label="packages imported")]
+    handles = [Patch(fc=_GREY, label="packages imported")]
     handles += canvas.handles_of((row.runtime for row in rows), looks, as_bars=True)
     footnote = (
         "Peak resident set of the process. Grey: with its packages imported (all of it, where the two were "
@@ -264,7 +264,7 @@ def _memory(groups: list[Group], looks: Mapping[str, canvas.Look]) -> Figure | N
         for index, row in enumerate(ordered):
             peak, look = (row.peak_rss_bytes or 0) / unit, looks[row.runtime]
             model = min(peak, max(0.0, (row.model_rss_bytes or 0) / unit))
-            axes.barh(index, peak - model, height=0.7, color=GREY)
+            axes.barh(index, peak - model, height=0.7, color=_GREY)
             axes.barh(index, model, left=peak - model, height=0.7, fc=look.colour, hatch=look.hatch, ec="white", lw=0)
         canvas.name_lines(axes, [canvas.Line(short_name(row), notes[row.cell], is_baseline(row)) for row in ordered])
         axes.set_xlim(0, max(row.peak_rss_bytes or 0 for row in ordered) / unit * 1.02 or 1)
@@ -297,7 +297,7 @@ def _size(groups: list[Group]) -> Figure | None:
     ]
     figure, (axes,) = canvas.sheet(
         f"{groups[0].task}: size on disk",
-        [("", BAR * max(2, len(bars)))],
+        [("", _BAR * max(2, len(bars)))],
         left=canvas.text_width(line.name for line in lines) + 0.1,
         right=canvas.text_width(line.note for line in lines) + 0.15,
         handles=[],
@@ -322,7 +322,7 @@ def _accuracy(groups: list[Group], looks: Mapping[str, canvas.Look], is_higher_b
     figure, panels = canvas.sheet(
         _title(shown, f"{metric_name} against latency"),
         [
-            (_panel_title(g, shown), max(SCATTER_HEIGHT, canvas.LINE * len(key)))
+            (_panel_title(g, shown), max(_SCATTER_HEIGHT, canvas.LINE * len(key)))
             for g, key in zip(shown, keys, strict=True)
         ],
         left=0.75,

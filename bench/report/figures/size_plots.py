@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 2.6
-LOG_RANGE = 5.0  # a wider range of values gets a logarithmic axis
-FOOTNOTE = (
+_LOG_RANGE = 5.0  # a wider range of values gets a logarithmic axis
+_FOOTNOTE = (
     "A line for each runtime's best deployment at the largest size, for the baseline (bold), and for the deployments "
     "that the table names as the fastest. Names: in the order of the last values. The sizes, and a wide range of "
     "values, are on logarithmic axes."
@@ -70,7 +70,7 @@ def _figure(family: Family, lines: Mapping[str, Mapping[int, Row]], looks: Mappi
         left=0.75,
         right=canvas.text_width(names) + 0.25,
         handles=canvas.handles_of((row.runtime for row in rows), looks, as_bars=False),
-        footnote=FOOTNOTE,
+        footnote=_FOOTNOTE,
     )
     time, time_name = unit_of("latency_p50_ns", rows)
     _panel(above, family, lines, looks, lambda row: (row.latency_p50_ns or 0) / time)
@@ -94,7 +94,7 @@ def _panel(
     drawn = {name: {size: value(row) for size, row in rows.items() if value(row) > 0} for name, rows in lines.items()}
     values = [number for by_size in drawn.values() for number in by_size.values()]
     axes.set_xscale("log")
-    if values and max(values) > LOG_RANGE * min(values):
+    if values and max(values) > _LOG_RANGE * min(values):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_minor_locator(NullLocator())

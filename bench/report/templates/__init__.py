@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bench.api.printable import printable
 
-REPORT = Path(__file__).parents[1]
-FOLDERS = (REPORT, REPORT.parent)
+_REPORT = Path(__file__).parents[1]
+_FOLDERS = (_REPORT, _REPORT.parent)
 """Where templates are looked for: those of features are behind `features/`."""
 
 
@@ -22,7 +22,7 @@ def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = Non
     """The text of a template with its values filled in.
 
     Args:
-        path: path of the template under one of `FOLDERS`; in a `.html.j2` the texts among the values are escaped.
+        path: path of the template under one of `_FOLDERS`; in a `.html.j2` the texts among the values are escaped.
             Everywhere, control characters and line ends of values are escaped, unless the value is a `Block`.
         filters: more filters of the template, by name.
         **values: values by the names that the template has for them; every name must have a value.
@@ -31,7 +31,7 @@ def fill(path: str, /, *, filters: Mapping[str, Callable[..., str]] | None = Non
 
     is_html = path.endswith(".html.j2")
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDERS),
+        loader=jinja2.FileSystemLoader(_FOLDERS),
         autoescape=is_html,
         trim_blocks=True,
         lstrip_blocks=True,

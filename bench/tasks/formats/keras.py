@@ -20,13 +20,13 @@ FORMAT = Format(
 )
 UNSAFE = ("safe_mode", "unsafe", "untrusted", "Lambda")
 """Words by which Keras's error about a Lambda layer is known."""
-NOT_FOUND = re.compile(r"Could not locate \w+ '([^']+)'")
+_NOT_FOUND = re.compile(r"Could not locate \w+ '([^']+)'")
 """How Keras says that it does not have a class or a function that a file names; other errors quote it, too."""
-NOT_INSTALLED = re.compile(
+_NOT_INSTALLED = re.compile(
     r"Could not deserialize \w+ '([^']+)' because its parent module (\w+)[\w.]* cannot be imported"
 )
 """How Keras says that a class is of a package that it would import, but that is not there."""
-PACKAGES = {"keras_hub": "keras-hub", "keras_cv": "keras-cv", "keras_nlp": "keras-nlp"}
+_PACKAGES = {"keras_hub": "keras-hub", "keras_cv": "keras-cv", "keras_nlp": "keras-nlp"}
 """The packages that Keras imports by itself, and what installs them; no other text of a file becomes a command."""
 
 
@@ -69,12 +69,14 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     try:
         model = opened(folder / "model.keras", trust=options.trust)
     except InputError as error:
-        if missing := NOT_INSTALLED.search(str(error.__cause__)):
+        if missing := _NOT_INSTALLED.search(str(error.__cause__)):
             name, package = shown(missing[1]), missing[2]
-            if package not in PACKAGES:
+            if package not in _PACKAGES:
                 raise InputError(f"it names {name} of a package {package}, which is not installed") from error
-            raise InputError(f"it needs {name} of {package}, not installed; pip install {PACKAGES[package]}") from error
-        if missing := NOT_FOUND.search(str(error.__cause__)):
+            raise InputError(
+                f"it needs {name} of {package}, not installed; pip install {_PACKAGES[package]}"
+            ) from error
+        if missing := _NOT_FOUND.search(str(error.__cause__)):
             raise InputError(
                 f"it needs {shown(missing[1])}, which is not Keras's own and is not in the file; write a Python file "
                 "that imports it, with example_inputs() and a build() that returns the loaded model"

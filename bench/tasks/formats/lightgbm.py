@@ -15,7 +15,7 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask
 
 NO_MODEL = "it is no model that LightGBM's save_model() wrote"
-ADVICE = "; write it anew with save_model(): no other .txt file can be measured"
+_ADVICE = "; write it anew with save_model(): no other .txt file can be measured"
 FORMAT = Format(described="a LightGBM .txt file", suffixes=(".txt",))
 
 
@@ -37,8 +37,8 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     Raises:
         InputError: LightGBM cannot open the file, or the model does not run.
     """
-    booster_files.check(lightgbm_files.check, path, NO_MODEL, advice=ADVICE)
-    with refused(NO_MODEL, advice=ADVICE):
+    booster_files.check(lightgbm_files.check, path, NO_MODEL, advice=_ADVICE)
+    with refused(NO_MODEL, advice=_ADVICE):
         booster = boosters.open_lightgbm(path)
         output = boosters.lightgbm_output(booster)
         ranges = feature_ranges.of_lightgbm(booster)

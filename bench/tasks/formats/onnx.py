@@ -37,16 +37,16 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found, Interface
 from bench.tasks.user_task import AS_IS, OnnxTask
 
-DATA_ENDINGS = ("_data", ".data")
+_DATA_ENDINGS = ("_data", ".data")
 """What exporters add to the name of a file for that of its weights, before a number where there are several."""
-LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x01-\x07]))")
+_LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x01-\x07]))")
 """An entry of a tensor's external data that names a file, up to the name, whose length is one byte or two."""
-MOST_MENTIONED = 1_000_000
+_MOST_MENTIONED = 1_000_000
 
 
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
     """The file, and those of its weights as far as their names tell; the file itself names them all."""
-    begins = tuple(name + ending for ending in DATA_ENDINGS)
+    begins = tuple(name + ending for ending in _DATA_ENDINGS)
     return [name, *sorted(file_name for file_name in names if file_name.startswith(begins))]
 
 
@@ -56,7 +56,7 @@ def mentions(path: Path) -> set[str]:
     if not path.stat().st_size:
         return locations
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for entry in itertools.islice(LOCATION.finditer(content), MOST_MENTIONED):
+        for entry in itertools.islice(_LOCATION.finditer(content), _MOST_MENTIONED):
             length = entry[1][0] if entry[1] else (entry[2][0] & 0x7F) | entry[3][0] << 7
             with contextlib.suppress(UnicodeDecodeError):
                 locations.add(posixpath.normpath(content[entry.end() : entry.end() + length].decode()))

@@ -22,9 +22,9 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import OwnTask, TensorFlowTask, TorchTask
 
 FORMAT = Format(described="a Python file with a build()", suffixes=(".py",))
-SEED = 0
+_SEED = 0
 NEEDED = ("build", "example_inputs")
-EXAMPLE = "a dict of arrays or tensors by input name, in the order in which the model takes them"
+_EXAMPLE = "a dict of arrays or tensors by input name, in the order in which the model takes them"
 
 
 class TorchFileTask(TorchTask):
@@ -72,7 +72,7 @@ def built(path: Path) -> Any:
     if missing:
         raise InputError(
             f"it does not define {' and '.join(f'{name}()' for name in missing)}: build() returns a torch.nn.Module or "
-            f"a Keras model, and example_inputs() {EXAMPLE}"
+            f"a Keras model, and example_inputs() {_EXAMPLE}"
         )
     _seed()
     return module.build()
@@ -80,10 +80,10 @@ def built(path: Path) -> Any:
 
 def _seed() -> None:
     """Seed the random number generators of Python (from which Keras draws its seeds), NumPy and PyTorch."""
-    random.seed(SEED)
-    np.random.seed(SEED)
+    random.seed(_SEED)
+    np.random.seed(_SEED)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(SEED)
+        sys.modules["torch"].manual_seed(_SEED)
 
 
 def examine(path: Path, folder: Path, options: Asked) -> Found:
@@ -127,7 +127,7 @@ def _example(inputs: Any) -> Arrays:
         InputError: the function returned no dict, or values that cannot be fed.
     """
     if not isinstance(inputs, dict) or not inputs:
-        raise InputError(f"example_inputs() returned {type(inputs).__name__}; it must return {EXAMPLE}")
+        raise InputError(f"example_inputs() returned {type(inputs).__name__}; it must return {_EXAMPLE}")
     arrays = {}
     for name, value in inputs.items():
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -16,23 +16,23 @@ from bench.tasks.formats import Format
 from bench.tasks.options import Asked, Found
 from bench.tasks.user_task import TensorFlowTask
 
-MARKER = "saved_model.pb"
-FILES, FOLDERS = (MARKER, "keras_metadata.pb", "fingerprint.pb"), ("variables/", "assets/", "assets.extra/")
+_MARKER = "saved_model.pb"
+_FILES, _FOLDERS = (_MARKER, "keras_metadata.pb", "fingerprint.pb"), ("variables/", "assets/", "assets.extra/")
 
 
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
     """The files that TensorFlow writes into such a folder."""
-    return [file_name for file_name in names if file_name in FILES or file_name.startswith(FOLDERS)]
+    return [file_name for file_name in names if file_name in _FILES or file_name.startswith(_FOLDERS)]
 
 
 FORMAT = Format(
     described="a SavedModel folder",
-    marker=MARKER,
+    marker=_MARKER,
     code="a program that may read and write files",
     parts=parts,
     imports=("bench.tasks.keras_settings", "tensorflow", "keras"),
 )
-SIGNATURE = "serving_default"
+_SIGNATURE = "serving_default"
 
 
 class SavedModelTask(TensorFlowTask):
@@ -53,9 +53,9 @@ def signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | 
 
     def named(*tensors: Any) -> Any:
         # The loaded object keeps the variables, which the signature refers to weakly.
-        return loaded.signatures[SIGNATURE](**dict(zip(inputs, tensors, strict=True)))
+        return loaded.signatures[_SIGNATURE](**dict(zip(inputs, tensors, strict=True)))
 
-    return tf_models.OrderedCall(named, loaded.signatures[SIGNATURE].trainable_variables, outputs)
+    return tf_models.OrderedCall(named, loaded.signatures[_SIGNATURE].trainable_variables, outputs)
 
 
 def opened(folder: Path) -> Any:
@@ -76,9 +76,9 @@ def opened(folder: Path) -> Any:
                 loaded = saved_graph.load(folder)
             except Exception:
                 raise error from None
-    if SIGNATURE not in loaded.signatures:
+    if _SIGNATURE not in loaded.signatures:
         signatures = ", ".join(loaded.signatures) or "none"
-        raise InputError(f"it has no signature {SIGNATURE!r}; its signatures: {signatures}")
+        raise InputError(f"it has no signature {_SIGNATURE!r}; its signatures: {signatures}")
     return loaded
 
 
@@ -89,7 +89,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
         InputError: the model cannot be loaded, an input has no rank, or the model does not run.
     """
     loaded = opened(path)
-    signature = loaded.signatures[SIGNATURE].structured_input_signature[1]
+    signature = loaded.signatures[_SIGNATURE].structured_input_signature[1]
     if any(spec.shape.rank is None for spec in signature.values()):
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
@@ -97,4 +97,4 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     facts = sizes.choose(SavedModelTask, call.outputs_of, inputs, options)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     pack(path, names, folder / SavedModelTask.weights)
-    return facts.telling(tf_training.of_function(loaded.signatures[SIGNATURE]))
+    return facts.telling(tf_training.of_function(loaded.signatures[_SIGNATURE]))

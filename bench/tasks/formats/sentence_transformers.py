@@ -16,7 +16,7 @@ from bench.tasks.options import Asked, Found
 from bench.tasks.pretrained_folder import shown
 from bench.tasks.transformers_task import Network, PretrainedTask
 
-MARKER = "modules.json"
+_MARKER = "modules.json"
 
 
 def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
@@ -31,12 +31,12 @@ def parts(name: str, names: Collection[str], trust: bool) -> list[str]:
         for begin, own in sorted(modules.items())
         for part in pretrained_folder.parts(own, trust=trust, has_weights=False)
     ]
-    return [MARKER, *paths] if any(not path.endswith(".json") for path in paths) else []
+    return [_MARKER, *paths] if any(not path.endswith(".json") for path in paths) else []
 
 
-FORMAT = Format(described="a sentence-transformers folder", marker=MARKER, parts=parts)
-MAIN = "input_ids"
-FIELDS = {"idx": int, "type": str, "path": str}
+FORMAT = Format(described="a sentence-transformers folder", marker=_MARKER, parts=parts)
+_MAIN = "input_ids"
+_FIELDS = {"idx": int, "type": str, "path": str}
 """The fields of a module that are read, and their types."""
 SAME = ("module_input_name", "module_output_name")
 """Settings by which a layer takes or gives something else than the embedding."""
@@ -69,15 +69,15 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     layers = tuple((kind, _settings(kind, place, path)) for (kind, _), place in zip(modules, places, strict=True))[1:]
     if [kind for kind, _ in modules][:2] != ["Transformer", "Pooling"]:
         raise InputError(
-            f"its {MARKER} does not begin with a Transformer and a Pooling; write a Python file with build()"
+            f"its {_MARKER} does not begin with a Transformer and a Pooling; write a Python file with build()"
         )
     if unknown := [kind for kind, _ in layers if kind not in sentence_modules.KNOWN]:
         raise InputError(
-            f"its {MARKER} has a {unknown[0]}, which is not known here; known are {', '.join(sentence_modules.KNOWN)}"
+            f"its {_MARKER} has a {unknown[0]}, which is not known here; known are {', '.join(sentence_modules.KNOWN)}"
         )
     if again := [kind for kind, _ in layers[1:] if kind not in sentence_modules.LAYERS]:
         raise InputError(
-            f"its {MARKER} has a second {again[0]}; behind both, {', '.join(sentence_modules.LAYERS)} are known"
+            f"its {_MARKER} has a second {again[0]}; behind both, {', '.join(sentence_modules.LAYERS)} are known"
         )
     sentence_modules.check(layers, places[1:], path, trust=options.trust)
     folder_model = transformers_models.opened(places[0], trust=options.trust, encodes=True)
@@ -87,7 +87,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     network = Network(
         model=model,
         config=folder_model.config,
-        main=MAIN,
+        main=_MAIN,
         parameters=transformers_task.parameters_of(transformer),
         runs_code=folder_model.runs_code,
         notes=(*folder_model.notes, *notes),
@@ -101,17 +101,17 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     Raises:
         InputError: the `modules.json` is not as the library writes it.
     """
-    pretrained_folder.inside(folder / MARKER, folder)
-    with refused(f"its {MARKER} cannot be read"):
-        stored = json.loads(files.read_text(folder / MARKER))
+    pretrained_folder.inside(folder / _MARKER, folder)
+    with refused(f"its {_MARKER} cannot be read"):
+        stored = json.loads(files.read_text(folder / _MARKER))
     allowed = "a list of objects with idx, a number, and type and path, texts, is allowed"
     if not isinstance(stored, list):
-        raise InputError(f"its {MARKER} holds {shown(stored)}; {allowed}")
+        raise InputError(f"its {_MARKER} holds {shown(stored)}; {allowed}")
     for module in stored:
-        if not isinstance(module, dict) or any(type(module.get(key)) is not kind for key, kind in FIELDS.items()):
-            raise InputError(f"its {MARKER} has the module {shown(module)}; {allowed}")
+        if not isinstance(module, dict) or any(type(module.get(key)) is not kind for key, kind in _FIELDS.items()):
+            raise InputError(f"its {_MARKER} has the module {shown(module)}; {allowed}")
         if "\0" in module["path"]:
-            raise InputError(f"its {MARKER} has {shown(module['path'])} for path; the name of a folder is allowed")
+            raise InputError(f"its {_MARKER} has {shown(module['path'])} for path; the name of a folder is allowed")
     ordered = sorted(stored, key=lambda module: module["idx"])
     return [(module["type"].rpartition(".")[2], module["path"]) for module in ordered]
 

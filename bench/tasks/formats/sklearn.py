@@ -26,8 +26,8 @@ FORMAT = Format(
     suffixes=(".pkl", ".pickle", ".joblib"),
     code="a pickle, which may run any code",
 )
-NATIVE = "XGBoost's and LightGBM's own models are read from the files that save_model() writes: .json, .ubj and .txt"
-INSTALL = "scikit-learn, XGBoost and LightGBM: pip install 'inferometer[sklearn]'"
+_NATIVE = "XGBoost's and LightGBM's own models are read from the files that save_model() writes: .json, .ubj and .txt"
+_INSTALL = "scikit-learn, XGBoost and LightGBM: pip install 'inferometer[sklearn]'"
 
 
 class SklearnTask(OwnTask):
@@ -91,7 +91,7 @@ def _loaded(path: Path) -> Any:
         try:
             return estimators.load(path)
         except ModuleNotFoundError as error:
-            raise InputError(f"it needs the package {shown(error.name)}, which is not installed; {INSTALL}") from error
+            raise InputError(f"it needs the package {shown(error.name)}, which is not installed; {_INSTALL}") from error
 
 
 def _num_features(estimator: Any) -> int:
@@ -102,7 +102,7 @@ def _num_features(estimator: Any) -> int:
     """
     if hasattr(estimator, "n_features_in_"):
         return int(estimator.n_features_in_)
-    advice = f"; {NATIVE}" if hasattr(estimator, "save_model") else ""
+    advice = f"; {_NATIVE}" if hasattr(estimator, "save_model") else ""
     raise InputError(
         f"it holds a {type(estimator).__name__} without n_features_in_, so it is no fitted estimator that takes a "
         f"table of numbers{advice}"

@@ -53,7 +53,7 @@ FORMAT = Format(
     code="pickled code",
     imports=("torch",),
 )
-SAY = (
+_SAY = (
     "a TorchScript file does not say the shapes of its inputs: give each, such as --shape {name}=1x3x224x224 (or "
     "--shape {name}=1x16:int64), or samples by --dataset"
 )
@@ -132,7 +132,7 @@ def _example(names: list[str], options: Asked) -> Arrays:
     if unknown := [name for name in options.shapes if name not in names]:
         raise InputError(f"it has no input {unknown[0]!r}; its inputs: {', '.join(names)}")
     if missing := [name for name in names if name not in options.shapes]:
-        raise InputError(SAY.format(name=missing[0]))
+        raise InputError(_SAY.format(name=missing[0]))
     generator = np.random.default_rng(0)
     shapes = {name: options.shapes[name] for name in names}
     specs = [

@@ -17,9 +17,9 @@ from bench.tasks.pretrained_folder import SAFE
 
 CODE = ".py"
 """The end of a name of code, which is not fetched."""
-SELDOM = (".json", ".txt", CODE)
+_SELDOM = (".json", ".txt", CODE)
 """Ends of names that models have, and that many other files have: such a model must be named."""
-MOST_NAMED, MOST_LOOKED_AT = 12, 40
+_MOST_NAMED, _MOST_LOOKED_AT = 12, 40
 """Models that a message names, and those by whose names it is looked for others, at most."""
 
 
@@ -68,7 +68,7 @@ def choose(files: Mapping[str, Entry], reference: Reference, *, trust: bool) -> 
         return able[0]
     others = f"; {passed_over:,} more may be models, and were not looked at" if passed_over else ""
     if able:
-        names = [f"{choice.path} ({size_text(choice.size)})" for choice in able[:MOST_NAMED]]
+        names = [f"{choice.path} ({size_text(choice.size)})" for choice in able[:_MOST_NAMED]]
         more = [f"{len(able) - len(names)} more"] if len(able) > len(names) else []
         raise InputError(
             f"{reference} has {_number(able)}: {', '.join(names + more)}{others}",
@@ -77,7 +77,7 @@ def choose(files: Mapping[str, Entry], reference: Reference, *, trust: bool) -> 
     if passed_over:
         why = f": {reasons[0]}" if reasons else ""
         raise InputError(
-            f"of the first {MOST_LOOKED_AT} files and folders of {reference} that may be models none can be measured"
+            f"of the first {_MOST_LOOKED_AT} files and folders of {reference} that may be models none can be measured"
             f"{others}; name one by its path{why}"
         )
     if reasons:
@@ -122,21 +122,21 @@ def _candidates(files: Mapping[str, Entry]) -> tuple[list[str], int]:
     """
     known = formats.known().values()
     markers = {model_format.marker for model_format in known if model_format.marker is not None}
-    suffixes = {suffix for model_format in known for suffix in model_format.suffixes} - {*SELDOM}
+    suffixes = {suffix for model_format in known for suffix in model_format.suffixes} - {*_SELDOM}
     marked = {posixpath.dirname(path) or WHOLE for path in files if posixpath.basename(path) in markers}
     folders: list[str] = []
     num_looked_at = passed_over = 0
     for path in sorted(marked, key=lambda path: (path != WHOLE, path)):
         if any(other == WHOLE or path.startswith(f"{other}/") for other in folders):
             continue
-        if num_looked_at == MOST_LOOKED_AT:
+        if num_looked_at == _MOST_LOOKED_AT:
             passed_over += 1
             continue
         num_looked_at += 1
         if _is_whole(files, path):
             folders.append(path)
     paths = [*folders, *sorted(path for path in files if PurePosixPath(path).suffix.lower() in suffixes)]
-    return paths[:MOST_LOOKED_AT], passed_over + len(paths[MOST_LOOKED_AT:])
+    return paths[:_MOST_LOOKED_AT], passed_over + len(paths[_MOST_LOOKED_AT:])
 
 
 def _is_whole(files: Mapping[str, Entry], folder: str) -> bool:

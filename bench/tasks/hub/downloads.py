@@ -23,8 +23,8 @@ from bench.tasks.hub.remote import ENDED_EARLY, BrokenOffError, Hub, StatusError
 
 ATTEMPTS, PAUSE_S = 5, 1.0
 """How often a file is asked for, and the time between: the hub is asked again where it was too busy, too."""
-BUSY = (408, 429, 500, 502, 503, 504)
-UNSATISFIABLE = 416
+_BUSY = (408, 429, 500, 502, 503, 504)
+_UNSATISFIABLE = 416
 SPARE_BYTES = 2**26
 """Room that a disk keeps."""
 READ_BYTES = 2**20
@@ -109,7 +109,7 @@ def _complete(hub: Hub, reference: Reference, entry: Entry, partial: Path, say: 
                 raise BrokenOffError(ENDED_EARLY)
             return begin
         except (BrokenOffError, StatusError) as error:
-            if isinstance(error, StatusError) and error.status not in BUSY:
+            if isinstance(error, StatusError) and error.status not in _BUSY:
                 raise InputError(f"{reference}: {entry.path}: {listing.reason(hub, error)}") from error
             why = f"status {error.status}" if isinstance(error, StatusError) else str(error)
             say(f"{entry.path} broke off at {size_text(_size(partial))} of {size_text(entry.size)}: {why}")
@@ -142,7 +142,7 @@ def _append(hub: Hub, url: str, entry: Entry, partial: Path) -> int:
             if answer.status != 206 or not _goes_on(answer.headers.get("Content-Range"), begin, entry.size):
                 begin = 0
             if answer.status == 206 and not begin:
-                raise StatusError(UNSATISFIABLE)
+                raise StatusError(_UNSATISFIABLE)
             if answer.num_bytes is not None and begin + answer.num_bytes > entry.size:
                 raise _TooMuchError
             file.truncate(begin)
@@ -160,7 +160,7 @@ def _append(hub: Hub, url: str, entry: Entry, partial: Path) -> int:
             "nothing of it is kept"
         ) from None
     except StatusError as error:
-        if error.status != UNSATISFIABLE or not _size(partial):
+        if error.status != _UNSATISFIABLE or not _size(partial):
             raise
         partial.unlink()  # the next attempt begins anew
         raise BrokenOffError("the hub does not go on from where it broke off") from error

@@ -20,15 +20,15 @@ from bench.tasks.pretrained_folder import shown
 
 MOST_FILES, MOST_S = 50_000, 300.0
 """Files of a list, and seconds for all of its pages, at most."""
-LONGEST_SHOWN = 200
-LARGEST_FILE = 2**50
+_LONGEST_SHOWN = 200
+_LARGEST_FILE = 2**50
 SHA256 = re.compile(r"[0-9a-f]{64}")
-UNKNOWN = "is not there, or not for everyone: a token that may read it goes to HF_TOKEN, or `hf auth login` keeps it"
+_UNKNOWN = "is not there, or not for everyone: a token that may read it goes to HF_TOKEN, or `hf auth login` keeps it"
 """The hub answers alike for a repository that is not there and for one that is private."""
-REASONS = {
+_REASONS = {
     "RevisionNotFound": "has no such branch, tag or commit",
     "GatedRepo": "asks for an agreement on the hub first, and for a token in HF_TOKEN",
-    "RepoNotFound": UNKNOWN,
+    "RepoNotFound": _UNKNOWN,
 }
 """What a refusal of the hub means, by the code in it."""
 
@@ -134,7 +134,7 @@ def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
             continue
         large = item.get("lfs")
         size, digest = (large.get("size"), large.get("oid")) if isinstance(large, dict) else (item.get("size"), None)
-        if type(size) is not int or not 0 <= size <= LARGEST_FILE:
+        if type(size) is not int or not 0 <= size <= _LARGEST_FILE:
             raise InputError(f"the hub's list of files has {shown(size)} for the size of {shown(path)}, no number")
         if large and not (isinstance(digest, str) and SHA256.fullmatch(digest)):
             raise InputError(f"the hub's list of files has {shown(digest)} for the SHA-256 of {shown(path)}")
@@ -144,7 +144,7 @@ def entries_of(page: Any) -> tuple[list[Entry], list[str]]:
         if is_confined(path):
             entries.append(Entry(path=path, size=size, sha256=digest, blob=None if digest else blob))
         else:
-            left_out.append(path[:LONGEST_SHOWN])
+            left_out.append(path[:_LONGEST_SHOWN])
     return entries, left_out
 
 
@@ -184,7 +184,7 @@ def refused(hub: Hub, reference: Reference) -> Iterator[None]:
 
 def reason(hub: Hub, error: StatusError) -> str:
     """What a refusal of the hub means."""
-    known = REASONS.get(error.code)
+    known = _REASONS.get(error.code)
     if known is None and error.status in (401, 403, 404):
-        known = UNKNOWN
+        known = _UNKNOWN
     return f"it {known}" if known else f"{hub.host} answers with status {error.status}; give the same command later"

@@ -9,16 +9,16 @@ from bench.api.errors import InputError
 from bench.api.printable import printable
 
 PREFIX = "hf:"
-NEWEST = "main"
+_NEWEST = "main"
 """The revision of a name that tells none: the branch that every repository has."""
 WHOLE = "."
 """The path of the model that is the folder of the repository itself."""
 NAME = r"[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_-])?"
-NAMED = re.compile(
+_NAMED = re.compile(
     rf"hf:(?P<repository>{NAME}/{NAME})(?:@(?P<revision>[A-Za-z0-9][\w./+-]{{0,199}}))?(?::(?P<path>.+))?", re.ASCII
 )
 COMMIT = re.compile(r"[0-9a-f]{40}")
-LONGEST_PATH, LONGEST_PART = 1000, 250
+_LONGEST_PATH, _LONGEST_PART = 1000, 250
 """Bytes of a path in a repository, and of each of its parts, at most."""
 
 
@@ -33,7 +33,7 @@ class Reference:
     """
 
     repository: str
-    revision: str = NEWEST
+    revision: str = _NEWEST
     path: str | None = None
 
     @classmethod
@@ -43,7 +43,7 @@ class Reference:
         Raises:
             InputError: the text is no such name, or its path leads out of the repository.
         """
-        match = NAMED.fullmatch(text)
+        match = _NAMED.fullmatch(text)
         if match is None or ".." in match["repository"] or ".." in (match["revision"] or ""):
             raise InputError(
                 f"not a model of the hub: {text!r}; write hf:org/name, hf:org/name@revision or "
@@ -52,7 +52,7 @@ class Reference:
         path = match["path"]
         if path not in (None, WHOLE) and not is_confined(path):
             raise InputError(f"not a path in a repository of the hub: {path!r}; write it as folder/file, without ..")
-        return cls(repository=match["repository"], revision=match["revision"] or NEWEST, path=path)
+        return cls(repository=match["repository"], revision=match["revision"] or _NEWEST, path=path)
 
     def __str__(self) -> str:
         return f"{PREFIX}{self.repository}@{self.revision}{'' if self.path is None else f':{self.path}'}"
@@ -93,6 +93,6 @@ def is_confined(path: str) -> bool:
     return (
         printable(path) == path
         and not set(path) & set("\\:")
-        and len(path.encode()) <= LONGEST_PATH
-        and all(part not in ("", ".", "..") and len(part.encode()) <= LONGEST_PART for part in parts)
+        and len(path.encode()) <= _LONGEST_PATH
+        and all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in parts)
     )

@@ -34,14 +34,14 @@ PATIENCE_S, LEAST_BYTES = 20.0, 20 * 2**10
 """An answer of which fewer bytes come in that time has broken off."""
 ANSWER_S, MOST_ANSWER_BYTES = 60.0, 16 * 2**20
 """Time and size of an answer that is read as JSON, at most."""
-CHUNK_BYTES = 2**20
+_CHUNK_BYTES = 2**20
 MOST_REDIRECTS = 5
-REDIRECTS = (301, 302, 303, 307, 308)
-NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
+_REDIRECTS = (301, 302, 303, 307, 308)
+_NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
 """The address of the next page in a header `Link`."""
 
 ENDED_EARLY = "the answer ended early"
-NO_ADDRESS = "HF_ENDPOINT is no address of a hub; it is one like https://huggingface.co"
+_NO_ADDRESS = "HF_ENDPOINT is no address of a hub; it is one like https://huggingface.co"
 
 
 class BrokenOffError(Exception):
@@ -89,7 +89,7 @@ class Answer:
         """
         before = self._watch.num_bytes
         with self._watch.as_broken_off():
-            while chunk := self._response.read1(CHUNK_BYTES):
+            while chunk := self._response.read1(_CHUNK_BYTES):
                 self._watch.num_bytes += len(chunk)
                 yield chunk
         # `read1` raises nothing where a body ends before its length.
@@ -110,10 +110,10 @@ class Hub:
 
     def __init__(self, endpoint: str, token: str | None) -> None:
         self._endpoint, self._token = endpoint.rstrip("/"), token
-        with _readable(NO_ADDRESS):
+        with _readable(_NO_ADDRESS):
             parts = urlsplit(self._endpoint)
         if not parts.hostname:
-            raise InputError(NO_ADDRESS)
+            raise InputError(_NO_ADDRESS)
         self.host, self._is_here = parts.netloc.rpartition("@")[2], _is_here(parts.hostname)
         self._check(self._endpoint)
 
@@ -137,7 +137,7 @@ class Hub:
                     raise InputError(f"{self.host} answers with more than {most}; that is refused")
                 if time.monotonic() > end_s:
                     raise BrokenOffError(f"its answer takes longer than {ANSWER_S:g} s")
-            following = NEXT.search(answer.headers.get("Link") or "")
+            following = _NEXT.search(answer.headers.get("Link") or "")
         try:
             document = json.loads(content)
         except (ValueError, RecursionError) as error:
@@ -178,7 +178,7 @@ class Hub:
             if self._token is not None and _origin(url) == _origin(self._endpoint):
                 request.add_unredirected_header("Authorization", f"Bearer {self._token}")
             response: http.client.HTTPResponse = self._opener(watch).open(request, timeout=CONNECT_S)
-            if response.status not in REDIRECTS:
+            if response.status not in _REDIRECTS:
                 return response
             response.close()
             if (target := response.headers.get("Location")) is None:

@@ -13,7 +13,7 @@ from bench.api.errors import InputError
 from bench.tasks.hub.remote import Hub
 
 ENDPOINT = "https://huggingface.co"
-MOST_TOKEN_BYTES = 4096
+_MOST_TOKEN_BYTES = 4096
 
 
 def hub() -> Hub:
@@ -53,7 +53,7 @@ def _stored() -> str:
     path = Path(os.environ.get("HF_TOKEN_PATH") or home / "token").expanduser()
     try:
         with files.opened(path) as file:
-            return file.read(MOST_TOKEN_BYTES).decode("utf-8", "replace")
+            return file.read(_MOST_TOKEN_BYTES).decode("utf-8", "replace")
     except (OSError, InputError):
         return ""
 

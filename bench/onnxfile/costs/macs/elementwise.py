@@ -9,7 +9,7 @@ from bench.onnxfile.costs.work import Work, numel, rule
 from bench.onnxfile.operators import MICROSOFT, ML, NCHWC, OPENVINO
 from bench.onnxfile.shapes.node import Node
 
-OPS_PER_OUTPUT = {
+_OPS_PER_OUTPUT = {
     ("", 1): """
         Abs Acos Acosh Add And Asin Asinh Atan Atanh Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
         BlackmanWindow Ceil Celu Cos Cosh CumProd CumSum Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
@@ -43,7 +43,7 @@ OPS_PER_OUTPUT = {
     (MICROSOFT, 15): "QEmbedLayerNormalization",
 }
 """Operators by their domain and their number of elementary operations for each element of the output."""
-OPS_PER_INPUT = {
+_OPS_PER_INPUT = {
     ("", 1): """
         ArgMax ArgMin Col2Im GlobalAveragePool GlobalMaxPool Hardmax ReduceLogSum ReduceMax ReduceMean ReduceMin
         ReduceProd ReduceSum
@@ -65,8 +65,8 @@ def _register(table: Mapping[tuple[str, int], str], shape_of: Callable[[Node], S
         rule(names, domains=domains)(functools.partial(_ops, number, shape_of))
 
 
-_register(OPS_PER_OUTPUT, Node.out)
-_register(OPS_PER_INPUT, Node.shape)
+_register(_OPS_PER_OUTPUT, Node.out)
+_register(_OPS_PER_INPUT, Node.shape)
 
 
 @rule("Max Min Sum Mean", domains=("", OPENVINO))

@@ -6,31 +6,31 @@ from bench.onnxfile.costs.work import NOTHING, Work, rule
 from bench.onnxfile.operators import MICROSOFT, ML, NCHWC, OPENVINO
 from bench.onnxfile.shapes.node import Node
 
-MOVE = """
+_MOVE = """
     BitCast Cast CastLike CenterCropPad Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike
     Flatten Gather GatherElements GatherND Identity NonZero OneHot Pad Range Reshape ReverseSequence Scatter
     ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze TensorScatter Tile Transpose Trilu
     Unsqueeze Where
 """
 SELECT = "MaxRoiPool MaxUnpool NonMaxSuppression TopK Unique"
-SEQUENCES = """
+_SEQUENCES = """
     ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt SequenceConstruct SequenceEmpty
     SequenceErase SequenceInsert SequenceLength SplitToSequence
 """
 TEXT = "ImageDecoder RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer"
-HOLD_GRAPHS = "If Loop Scan SequenceMap"
-FUSED = "ExpandDims GatherBlockQuantized QLinearConcat QLinearWhere Range Tokenizer Trilu"
-TREES_AND_TABLES = """
+_HOLD_GRAPHS = "If Loop Scan SequenceMap"
+_FUSED = "ExpandDims GatherBlockQuantized QLinearConcat QLinearWhere Range Tokenizer Trilu"
+_TREES_AND_TABLES = """
     ArrayFeatureExtractor CastMap CategoryMapper DictVectorizer FeatureVectorizer LabelEncoder OneHotEncoder
     TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
 """
-OF_OPENVINO = "Assign If Loop Parameter ReadValue ShuffleChannels StridedSlice TensorIterator"
+_OF_OPENVINO = "Assign If Loop Parameter ReadValue ShuffleChannels StridedSlice TensorIterator"
 
 
-@rule(MOVE, SELECT, SEQUENCES, TEXT, HOLD_GRAPHS)
-@rule(MOVE, SELECT, OF_OPENVINO, domains=(OPENVINO,))
-@rule(FUSED, domains=(MICROSOFT,))
+@rule(_MOVE, SELECT, _SEQUENCES, TEXT, _HOLD_GRAPHS)
+@rule(_MOVE, SELECT, _OF_OPENVINO, domains=(OPENVINO,))
+@rule(_FUSED, domains=(MICROSOFT,))
 @rule("ReorderInput", "ReorderOutput", domains=(NCHWC,))
-@rule(TREES_AND_TABLES, domains=(ML,))
+@rule(_TREES_AND_TABLES, domains=(ML,))
 def nothing(node: Node) -> Work:
     return NOTHING

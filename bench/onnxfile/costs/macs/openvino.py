@@ -14,24 +14,24 @@ from bench.onnxfile.costs.work import Work, numel, rule
 from bench.onnxfile.operators import OPENVINO
 from bench.onnxfile.shapes.node import Node
 
-IN_OPENVINO = (OPENVINO,)
+_IN_OPENVINO = (OPENVINO,)
 
 
-@rule("MatMul", domains=IN_OPENVINO)
+@rule("MatMul", domains=_IN_OPENVINO)
 def product(node: Node) -> Work:
     shape = node.shape()
     summed = shape[-2] if node.integer("transpose_a") and len(shape) > 1 else shape[-1]
     return Work(numel(node.out()) * summed)
 
 
-@rule("Conv ConvTranspose", domains=IN_OPENVINO)
+@rule("Conv ConvTranspose", domains=_IN_OPENVINO)
 def convolution(node: Node) -> Work:
     """Weights (M, C, ...), or (G, M / G, C / G, ...); of a ConvTranspose (C, M, ...), or (G, C / G, M / G, ...)."""
     moved, weights = node.shape() if node.op_type == "ConvTranspose" else node.out(), node.shape(1)
     return Work(numel(moved) * numel(weights[len(weights) - len(node.shape()) + 1 :]))
 
 
-@rule("LSTMSequence GRUSequence RNNSequence LSTMCell GRUCell RNNCell", domains=IN_OPENVINO)
+@rule("LSTMSequence GRUSequence RNNSequence LSTMCell GRUCell RNNCell", domains=_IN_OPENVINO)
 def recurrent(node: Node) -> Work:
     """X (N, T, I), W (D, gates * H, I); of a cell (N, I) and (gates * H, I)."""
     kind = node.op_type.removesuffix("Sequence").removesuffix("Cell")
@@ -41,7 +41,7 @@ def recurrent(node: Node) -> Work:
     return Work(units * GATES[kind] * (weights[-1] + hidden), units * OTHER_OPS[kind])
 
 
-@rule("ScaledDotProductAttention", domains=IN_OPENVINO)
+@rule("ScaledDotProductAttention", domains=_IN_OPENVINO)
 def attention(node: Node) -> Work:
     """Queries (..., L, K), keys (..., S, K), values (..., S, V)."""
     *batch, queries, inner = node.shape()
@@ -50,18 +50,18 @@ def attention(node: Node) -> Work:
     return Work(scores * (inner + width), scores * (1 + SOFTMAX + (node.has(3) and bool(node.shape(3)))))
 
 
-@rule("AvgPool MaxPool", domains=IN_OPENVINO)
+@rule("AvgPool MaxPool", domains=_IN_OPENVINO)
 def pool(node: Node) -> Work:
     window = math.prod(node.integers("kernel") or ())
     return Work(0, numel(node.out()) * (window + (node.op_type == "AvgPool")))
 
 
-@rule("AdaptiveAvgPool AdaptiveMaxPool", domains=IN_OPENVINO)
+@rule("AdaptiveAvgPool AdaptiveMaxPool", domains=_IN_OPENVINO)
 def adaptive_pool(node: Node) -> Work:
     return Work(0, numel(node.shape()))
 
 
-@rule("Resize GridSample", domains=IN_OPENVINO)
+@rule("Resize GridSample", domains=_IN_OPENVINO)
 def interpolation(node: Node) -> Work:
     """A multiplication and an addition for each neighbour that an output is interpolated between."""
     sizes, result = node.shape(), node.out()

@@ -16,7 +16,7 @@ from bench.onnxfile.shapes.dims import Dim, Shape
 from bench.onnxfile.shapes.node import BOOL, MAX_ELEMENTS, Node, ShapeError, Value
 from bench.onnxfile.shapes.rules.registry import rule
 
-WIDEST_BITS = 64  # of an integer type
+_WIDEST_BITS = 64  # of an integer type
 
 
 def broadcast_shapes(node: Node, shapes: Sequence[Shape]) -> Shape:
@@ -67,7 +67,7 @@ def _elementwise(function: Callable[..., Any] | None, dtype: int, *operands: np.
         if math.prod(np.broadcast_shapes(*[operand.shape for operand in known])) > MAX_ELEMENTS:  # a causal mask
             return None
         result = np.asarray(np.frompyfunc(function, len(known), 1)(*known), object)
-        if any(isinstance(number, int) and number.bit_length() > WIDEST_BITS for number in result.reshape(-1)):
+        if any(isinstance(number, int) and number.bit_length() > _WIDEST_BITS for number in result.reshape(-1)):
             return None
     except (TypeError, ZeroDivisionError, OverflowError, ValueError):
         return None
@@ -79,13 +79,13 @@ def _elementwise(function: Callable[..., Any] | None, dtype: int, *operands: np.
 
 def _power(base: Any, exponent: Any) -> Any:
     """Raises `OverflowError` for whole numbers that no integer type holds, before they are computed."""
-    if isinstance(base, int) and isinstance(exponent, int) and exponent > WIDEST_BITS and abs(base) > 1:
-        raise OverflowError(f"{base} ** {exponent} has more than {WIDEST_BITS} bits")
+    if isinstance(base, int) and isinstance(exponent, int) and exponent > _WIDEST_BITS and abs(base) > 1:
+        raise OverflowError(f"{base} ** {exponent} has more than {_WIDEST_BITS} bits")
     return base**exponent
 
 
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor")
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Abs": lambda a: dims.maximum(a, -a),
     "Add": operator.add,
     "And": lambda a, b: dims.select(a, b, 0),
@@ -128,7 +128,7 @@ def binary(node: Node) -> Value:
     if node.version < 7 and len(node.inputs) == 2:  # before, only the second input was broadcast
         return Value(dtype, node.shape())
     shape = broadcast_shapes(node, [node.shape(index) for index in range(len(node.inputs))])
-    function = FUNCTIONS.get(node.op_type)
+    function = _FUNCTIONS.get(node.op_type)
     if node.op_type == "Div":
         function = dims.true_quotient if is_floating(dtype) else dims.truncated_quotient
     elif node.op_type == "Mod" and node.integer("fmod"):
@@ -146,7 +146,7 @@ SAME = """
     Sqrt Swish Tan Tanh TensorScatter ThresholdedRelu Trilu
 """
 """Operators whose output has the type and the shape of the first input."""
-SAME_FUSED = """
+_SAME_FUSED = """
     BiasAdd BiasGelu BiasSoftmax FastGelu Gelu GroupNorm MoE QLinearLeakyRelu QLinearSigmoid QLinearSoftmax
     QuickGelu RotaryEmbedding SkipGroupNorm Trilu
 """
@@ -154,13 +154,13 @@ SAME_FUSED = """
 
 @rule(SAME)
 @rule("SimplifiedLayerNormalization")  # ONNX Runtime puts it into the standard domain
-@rule(SAME_FUSED, domains=(MICROSOFT,))
+@rule(_SAME_FUSED, domains=(MICROSOFT,))
 def same(node: Node) -> Value | list[Value | None]:
     """The first output has the type and the shape of the first input."""
     first = node.input()
     if first.proto is not None:
         return Value(0, None, proto=first.proto)
-    function = FUNCTIONS.get(node.op_type)
+    function = _FUNCTIONS.get(node.op_type)
     if function is None:  # the elements of a weight are not even read
         return Value(first.dtype, first.shape)
     return Value(first.dtype, first.shape, _elementwise(function, first.dtype, first.elements))
@@ -198,7 +198,7 @@ def cast(node: Node) -> Value:
     dtype = node.integer("to") if node.op_type == "Cast" else node.input(1).dtype
     function: Callable[[Any], Any] | None = None
     if is_floating(dtype):
-        function = FUNCTIONS["Identity"]
+        function = _FUNCTIONS["Identity"]
     elif dtype == BOOL:
         function = _truth
     elif type_name(dtype).startswith(("int", "uint")):

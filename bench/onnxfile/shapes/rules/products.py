@@ -12,7 +12,7 @@ from bench.onnxfile.shapes.node import FLOAT, INT32, Node, ShapeError, UnknownEr
 from bench.onnxfile.shapes.rules.arithmetic import broadcast_shapes
 from bench.onnxfile.shapes.rules.registry import rule
 
-TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
+_TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
 """Inputs that have the type of the product, where that is not the first one."""
 
 
@@ -34,7 +34,7 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
 @rule("MatMul", "MatMulInteger", "QLinearMatMul")
 @rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
 def matmul(node: Node) -> Value:
-    dtype = INT32 if node.op_type == "MatMulInteger" else node.input(TYPED_LIKE.get(node.op_type, 0)).dtype
+    dtype = INT32 if node.op_type == "MatMulInteger" else node.input(_TYPED_LIKE.get(node.op_type, 0)).dtype
     return Value(dtype, matmul_shape(node, *matmul_operands(node)))
 
 

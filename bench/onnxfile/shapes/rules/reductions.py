@@ -12,8 +12,8 @@ from bench.onnxfile.shapes.dims import Dim, minimum
 from bench.onnxfile.shapes.node import INT64, Node, Value
 from bench.onnxfile.shapes.rules.registry import rule
 
-AXES_ARE_INPUT_SINCE = 18
-FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "ReduceSum": sum}
+_AXES_ARE_INPUT_SINCE = 18
+_FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "ReduceSum": sum}
 
 
 @rule(
@@ -22,14 +22,14 @@ FOLDS: dict[str, Callable[[list[Any]], Any]] = {"ReduceProd": math.prod, "Reduce
 @rule("QLinearReduceMean", domains=(MICROSOFT,))
 def reduce(node: Node) -> Value:
     first, sizes = node.input(), node.shape()
-    since = 13 if node.op_type == "ReduceSum" else AXES_ARE_INPUT_SINCE
+    since = 13 if node.op_type == "ReduceSum" else _AXES_ARE_INPUT_SINCE
     stated_axes = node.integers("axes") if node.domain else node.static_integers("axes", 1, since=since)
     if not stated_axes and node.integer("noop_with_empty_axes"):
         return Value(first.dtype, sizes, first.elements)
     axes = {node.checked_axis(axis, len(sizes)) for axis in stated_axes or range(len(sizes))}
     keep = node.integer("keepdims", 1)
     result = [1 if axis in axes else size for axis, size in enumerate(sizes) if keep or axis not in axes]
-    elements, fold = first.elements, FOLDS.get(node.op_type)
+    elements, fold = first.elements, _FOLDS.get(node.op_type)
     if elements is None or fold is None or len(sizes) != 1 or not elements.size or axes != {0}:
         return Value(first.dtype, result)
     return Value(first.dtype, result, np.full(result, fold(elements.tolist()), object))

@@ -8,6 +8,6 @@ from typing import TypeAlias
 from bench.onnxfile.operators import Rules
 from bench.onnxfile.shapes.node import Node, Value
 
-ShapeRule: TypeAlias = Callable[[Node], Value | Sequence[Value | None]]
-RULES: Rules[ShapeRule] = Rules()
+_ShapeRule: TypeAlias = Callable[[Node], Value | Sequence[Value | None]]
+RULES: Rules[_ShapeRule] = Rules()
 rule = RULES.rule

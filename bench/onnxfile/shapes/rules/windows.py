@@ -12,7 +12,7 @@ from bench.onnxfile.shapes.dims import Dim, Shape, Size, ceil_div, less, scaled
 from bench.onnxfile.shapes.node import FLOAT, INT32, INT64, Node, ShapeError, UnknownError, Value
 from bench.onnxfile.shapes.rules.registry import rule
 
-CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
+_CHANNELS_LAST = ("NhwcConv", "NhwcFusedConv", "NhwcMaxPool")
 
 
 def window(node: Node, spatial: Shape, kernel: Shape) -> list[Size]:
@@ -72,7 +72,7 @@ def _convolved(node: Node, data: Shape, weights: Shape) -> Shape:
 def conv(node: Node) -> Value:
     quantized = node.op_type == "QLinearConv"
     weights = node.shape(3 if quantized else 1)
-    if node.op_type in CHANNELS_LAST:
+    if node.op_type in _CHANNELS_LAST:
         weights = _first(weights)
     dtype = INT32 if node.op_type == "ConvInteger" else node.input(7 if quantized else 0).dtype
     return Value(dtype, _with_channels_first(node, lambda data: _convolved(node, data, weights)))
@@ -80,7 +80,7 @@ def conv(node: Node) -> Value:
 
 def _with_channels_first(node: Node, rule: Callable[[Shape], Shape]) -> Shape:
     """Apply a rule that expects the channels at axis 1 to a node that may have them at the last axis."""
-    if node.op_type in CHANNELS_LAST or (node.domain and node.integer("channels_last")):
+    if node.op_type in _CHANNELS_LAST or (node.domain and node.integer("channels_last")):
         return _last(rule(_first(node.shape())))
     return rule(node.shape())
 

@@ -20,12 +20,12 @@ from bench.onnxfile.edits.rewire import drop_unread
 from bench.onnxfile.file.replace import replace_all
 from bench.onnxfile.sessions import cpu_session
 
-MICROSOFT = "com.microsoft"
+_MICROSOFT = "com.microsoft"
 SAME = ("Cast", "Identity")
 """Operators that leave a value as it is; exporters write Casts from float32 to float32."""
-REPEATING = ("Unsqueeze", "Expand", "Tile", "Reshape", *SAME)
+_REPEATING = ("Unsqueeze", "Expand", "Tile", "Reshape", *SAME)
 """Operators that may lie between the values of G heads and the product that takes them for H heads."""
-TURNING = {"Transpose": 1, "Slice": 1, "Split": 1, "Neg": 1, "Cast": 1, "Identity": 1, "Mul": 2, "Add": 2, "Concat": 2}
+_TURNING = {"Transpose": 1, "Slice": 1, "Split": 1, "Neg": 1, "Cast": 1, "Identity": 1, "Mul": 2, "Add": 2, "Concat": 2}
 """Operators of a rotary embedding, each with the number of its inputs that hold data."""
 PREFIX = "grouped"
 
@@ -100,7 +100,7 @@ class Finder:
             for node in self._read_by[queue.pop()]:
                 if node.op_type == "MatMul":
                     return node
-                if node.op_type in REPEATING:
+                if node.op_type in _REPEATING:
                     queue += node.output
         raise _refused(number, f"no matrix product reads {name}")
 
@@ -159,7 +159,7 @@ class Finder:
             return set()
         if node.op_type == "Reshape":
             return {node.input[0]}
-        data = node.input[: TURNING.get(node.op_type, 0)]
+        data = node.input[: _TURNING.get(node.op_type, 0)]
         return set().union(*(self._projections(each) for each in data))
 
     def _maker(self, name: str, operator: str, number: int) -> onnx.NodeProto:
@@ -244,7 +244,7 @@ def write(model: onnx.ModelProto, layers: Sequence[Layer], decoder: Decoder) -> 
                 [*projected, *past, f"{PREFIX}_last", f"{PREFIX}_total", stored_as[layer.cos], stored_as[layer.sin]],
                 [layer.context, *present],
                 name=f"{PREFIX}_{number}",
-                domain=MICROSOFT,
+                domain=_MICROSOFT,
                 num_heads=decoder.num_heads,
                 kv_num_heads=decoder.num_groups,
                 scale=layer.scale,
@@ -253,8 +253,8 @@ def write(model: onnx.ModelProto, layers: Sequence[Layer], decoder: Decoder) -> 
         )
     replace_nodes(model, [*nodes, *(node for node in graph.node if replaced.isdisjoint(node.output))])
     drop_unread(model)
-    if all(entry.domain != MICROSOFT for entry in model.opset_import):
-        model.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    if all(entry.domain != _MICROSOFT for entry in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(_MICROSOFT, 1))
     graph.ClearField("value_info")
 
 

@@ -32,9 +32,9 @@ OPERATORS = {
 they are several times slower than in float32 (ONNX Runtime 1.31.1)."""
 BETWEEN = ("Relu", "Clip", "MaxPool")
 """Operators without weights that go on in 8 bits behind a node whose ranges were measured before."""
-STANDARD = ("", "ai.onnx")
+_STANDARD = ("", "ai.onnx")
 """Names of the domain of ONNX's own operators."""
-OPSET = 13
+_OPSET = 13
 """The operator set from which on DequantizeLinear knows channels."""
 
 
@@ -42,7 +42,7 @@ INT4_OPSET = 21
 """The operator set that numbers of 4 bits are a part of."""
 
 
-def prepared(source: Path, task: Task, opset: int = OPSET) -> tuple[onnx.ModelProto, Mapping[str, str]]:
+def prepared(source: Path, task: Task, opset: int = _OPSET) -> tuple[onnx.ModelProto, Mapping[str, str]]:
     """The model whose nodes are counted, and the names that its inputs and outputs had, by their new names."""
     model = raise_opset(load_settled(source), opset, task)
     model = load_optimized(model.SerializeToString(), level="basic")
@@ -55,7 +55,7 @@ def parts(model: onnx.ModelProto) -> list[Part]:
     shapes = {weight.name: weight.shape for weight in find_weights(model)}
     weighted_parts = []
     for node in model.graph.node:
-        if node.domain not in STANDARD:
+        if node.domain not in _STANDARD:
             continue
         read = {name: shapes[name] for name in node.input if name in shapes}
         if read:

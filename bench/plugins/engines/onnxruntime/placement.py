@@ -21,10 +21,10 @@ from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 from bench.plugins.engines.onnxruntime.providers import CPU
 
-Placement = dict[str, dict[str, Any]]
+_Placement = dict[str, dict[str, Any]]
 
 
-def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]]) -> Placement:
+def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]]) -> _Placement:
     """Find out where the nodes of an ONNX file run.
 
     ONNX Runtime loads the model for that: call it in a process that may crash.
@@ -55,7 +55,7 @@ def place(artifact: Path, provider: str, *, shapes: Mapping[str, Sequence[int]])
         return summary(costs, assigned)
 
 
-def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement:
+def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> _Placement:
     """Nodes and MACs by provider.
 
     Args:
@@ -81,7 +81,7 @@ def summary(costs: Sequence[NodeCost], assigned: Mapping[str, str]) -> Placement
     }
 
 
-def fallback(placement: Placement, provider: str) -> str | None:
+def fallback(placement: _Placement, provider: str) -> str | None:
     """A warning if other providers than the cell's run some of the nodes; None if it runs all nodes.
 
     Args:

@@ -9,17 +9,17 @@ from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.digest import all_graphs, all_nodes
 from bench.plugins.engines.onnxruntime.optimized import load_optimized
 
-INTEGER = {
+_INTEGER = {
     *("ConvInteger", "MatMulInteger", "MatMulIntegerToFloat", "QLinearConv", "QLinearMatMul", "QGemm"),
     *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention"),
 }
 """Operators that multiply integers."""
-FLOATING = {
+_FLOATING = {
     *("Attention", "Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul"),
     *("MultiHeadAttention", "NhwcFusedConv", "RNN"),
 }
 """Operators that multiply in the precision of their weights."""
-INT8_ACCURACY_LEVEL = 4  # of MatMulNBits: activations are rounded to 8 bits
+_INT8_ACCURACY_LEVEL = 4  # of MatMulNBits: activations are rounded to 8 bits
 
 
 def multiplies_in(artifact: Path) -> str:
@@ -48,10 +48,10 @@ def most_reduced(model: onnx.ModelProto) -> str:
 
 def _precisions(nodes: Iterable[onnx.NodeProto], weights: dict[str, str]) -> Iterable[str]:
     for node in nodes:
-        if node.op_type in INTEGER:
+        if node.op_type in _INTEGER:
             yield "int8"
         elif node.op_type == "MatMulNBits":
             levels = [attribute.i for attribute in node.attribute if attribute.name == "accuracy_level"]
-            yield "int8" if levels == [INT8_ACCURACY_LEVEL] else "float32"
-        elif node.op_type in FLOATING:
+            yield "int8" if levels == [_INT8_ACCURACY_LEVEL] else "float32"
+        elif node.op_type in _FLOATING:
             yield from (weights[name] for name in node.input if name in weights)

@@ -25,11 +25,11 @@ from bench.onnxfile.file.wiring import Wiring
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
-WARM_UPS = 5
-NODE, SESSION = "Node", "Session"
-RUN = "model_run"
-SUFFIX = "_kernel_time"
-GENERATED = re.compile(r"(_bn)?(_nchwc)?(_token_\d+)?$")
+_WARM_UPS = 5
+_NODE, _SESSION = "Node", "Session"
+_RUN = "model_run"
+_SUFFIX = "_kernel_time"
+_GENERATED = re.compile(r"(_bn)?(_nchwc)?(_token_\d+)?$")
 """The end of names that ONNX Runtime makes up; before it stands the name of a replaced node or of its output."""
 Event = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def profile(
 
     Args:
         feeds: host arrays by input name, of one inference.
-        num_runs: inferences to profile, after `WARM_UPS` that are not counted.
+        num_runs: inferences to profile, after `_WARM_UPS` that are not counted.
         named: names of options that are not the defaults, see `options.OPTIONS`.
 
     Returns:
@@ -61,10 +61,10 @@ def profile(
         optimized = Path(folder, "optimized.onnx")
         content, trace = wiring.model.SerializeToString(), Path(folder, "trace")
         session = _open(content, provider, trace, optimized, threads=threads, named=named)
-        for _ in range(WARM_UPS + num_runs):
+        for _ in range(_WARM_UPS + num_runs):
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text())
-        nodes = node_times(events, warm_ups=WARM_UPS, num_runs=num_runs)
+        nodes = node_times(events, warm_ups=_WARM_UPS, num_runs=num_runs)
         return with_tensors(nodes, wiring, Wiring(lazy.read(optimized))) if optimized.exists() else nodes
 
 
@@ -94,7 +94,7 @@ def node_times(events: Sequence[Event], *, warm_ups: int, num_runs: int) -> list
     Raises:
         ArtifactError: the trace has fewer inferences than were run.
     """
-    begins = sorted(event["ts"] for event in events if event.get("cat") == SESSION and event["name"] == RUN)
+    begins = sorted(event["ts"] for event in events if event.get("cat") == _SESSION and event["name"] == _RUN)
     if len(begins) < warm_ups + num_runs:
         raise ArtifactError(
             f"ONNX Runtime's profiler wrote down {len(begins)} inferences of {warm_ups + num_runs}: the model has too "
@@ -103,10 +103,10 @@ def node_times(events: Sequence[Event], *, warm_ups: int, num_runs: int) -> list
     taken_us: dict[str, list[int]] = {}
     calls: dict[str, list[int]] = {}
     about: dict[str, Mapping[str, Any]] = {}
-    kernels = (event for event in events if event.get("cat") == NODE and event["name"].endswith(SUFFIX))
+    kernels = (event for event in events if event.get("cat") == _NODE and event["name"].endswith(_SUFFIX))
     for event, self_us in _self_times(kernels):
         run = bisect.bisect_right(begins, event["ts"]) - 1 - warm_ups
-        name = event["name"].removesuffix(SUFFIX)
+        name = event["name"].removesuffix(_SUFFIX)
         if run >= 0:
             taken_us.setdefault(name, [0] * num_runs)[run] += self_us
             calls.setdefault(name, [0] * num_runs)[run] += 1
@@ -155,7 +155,7 @@ def with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> li
     places = {node.name: index for index, node in enumerate(artifact.nodes)}
     owners: dict[int, int] = {}
     for position, node in enumerate(nodes):
-        origin = GENERATED.sub("", node.name)
+        origin = _GENERATED.sub("", node.name)
         sources = [places[name] for name in (node.name, origin) if name in places]
         names = (*tensors[position][1], origin)
         sources += [artifact.made_by[name][0] for name in names if name in artifact.made_by]

@@ -28,8 +28,8 @@ from bench.plugins.engines.onnxruntime import options as ort_options
 
 SCHEMA = 1  # raise it when the same installation would give other providers
 PLUGINS = "onnxruntime_ep_*"
-SUFFIX = "ExecutionProvider"
-QUERY_LIMIT_S = 60
+_SUFFIX = "ExecutionProvider"
+_QUERY_LIMIT_S = 60
 ENVIRONMENT = {"ORT_DISABLE_TELEMETRY": "1", "NVIDIA_TF32_OVERRIDE": "0"}
 """TensorRT multiplies with fewer bits of mantissa unless an environment variable forbids it."""
 ONE_NODE = (
@@ -107,7 +107,7 @@ def _ask() -> list[dict[str, Any]]:
                 stdout=output,
                 stderr=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
-                timeout=QUERY_LIMIT_S,
+                timeout=_QUERY_LIMIT_S,
                 check=False,
             )
         output.seek(0)
@@ -218,7 +218,7 @@ def _offered(package_name: str) -> Iterator[Provider]:
 
 
 def _short(ort_name: str) -> str:
-    return ort_name.removesuffix(SUFFIX).lower()
+    return ort_name.removesuffix(_SUFFIX).lower()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from bench.api import Arrays
 from bench.onnxfile.deferred import onnx
 from bench.onnxfile.file.digest import all_graphs
 
-REMOVED = ("Relu", "Clip")
+_REMOVED = ("Relu", "Clip")
 """Operators that the quantizer may remove."""
 
 
@@ -38,7 +38,7 @@ def read_inside(model: onnx.ModelProto) -> list[str]:
     inner = list(all_graphs(model))[1:]
     read = {name for graph in inner for node in graph.node for name in node.input}
     read |= {value.name for graph in inner for value in graph.output}
-    return [node.output[0] for node in model.graph.node if node.op_type in REMOVED and node.output[0] in read]
+    return [node.output[0] for node in model.graph.node if node.op_type in _REMOVED and node.output[0] in read]
 
 
 def in_one_scale(model: onnx.ModelProto, kind: Any) -> dict[str, dict[str, list[dict[str, Any]]]]:

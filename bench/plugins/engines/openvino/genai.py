@@ -20,9 +20,9 @@ from bench.plugins.engines.openvino.stepper import make_stateful
 if TYPE_CHECKING:
     from bench.onnxfile.weights.parameter_counts import Counted
 
-MASK = "attention_mask"
+_MASK = "attention_mask"
 """Name of an input that the pipeline fills; a text without padding needs none."""
-SETTINGS: Mapping[str, Any] = {"ATTENTION_BACKEND": "SDPA"}
+_SETTINGS: Mapping[str, Any] = {"ATTENTION_BACKEND": "SDPA"}
 """The pipeline's backend for one request at a time, which keeps no blocks of earlier prompts."""
 
 
@@ -39,14 +39,14 @@ def pipeline(model: Any, request: Request, settings: Mapping[str, Any]) -> Any:
     from openvino import opset13
 
     make_stateful(model, request, reorders=True)
-    mask = opset13.parameter([-1, -1], np.int64, name=MASK)
-    mask.output(0).get_tensor().add_names({MASK})
+    mask = opset13.parameter([-1, -1], np.int64, name=_MASK)
+    mask.output(0).get_tensor().add_names({_MASK})
     model.add_parameters([mask])
     model.validate_nodes_and_infer_types()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         openvino.save_model(model, Path(folder, "openvino_model.xml"), compress_to_fp16=False)
         Path(folder, "generation_config.json").write_text(json.dumps({"eos_token_id": 0}))  # no request heeds it
-        return openvino_genai.LLMPipeline(folder, "CPU", **SETTINGS, **settings)
+        return openvino_genai.LLMPipeline(folder, "CPU", **_SETTINGS, **settings)
 
 
 class PipelineGenerator(CountedSession, Generator):

@@ -21,10 +21,10 @@ from bench.onnxfile.operators import OPENVINO
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.parameters import FIRST_STATES, OPERATORS, bodies, is_compressed, is_first_state
 
-OPSET, IR_VERSION = 24, 11
+_OPSET, _IR_VERSION = 24, 11
 WEIGHTS = "weights.bin"
 """Name of the file beside the ONNX file that holds the larger constants."""
-INLINE_BYTES = 4096
+_INLINE_BYTES = 4096
 DTYPES = {
     "boolean": "BOOL",
     "bf16": "BFLOAT16",
@@ -90,8 +90,8 @@ def write(model: Any, target: Path) -> None:
     graph = onnx.helper.make_graph(
         nodes, model.get_friendly_name(), inputs, outputs, names.constants, value_info=stated
     )
-    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", OPSET), (OPENVINO, 1))]
-    target.write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString())
+    opsets = [onnx.helper.make_opsetid(domain, version) for domain, version in (("", _OPSET), (OPENVINO, 1))]
+    target.write_bytes(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION).SerializeToString())
 
 
 class _Names:
@@ -137,7 +137,7 @@ class _Names:
             raise InputError(f"constant {name!r} holds strings; only constants of numbers can be read")
         tensor = onnx.TensorProto(name=name, data_type=_dtype(port), dims=node.shape)
         content = node.data.tobytes()[: node.get_byte_size()]
-        if len(content) <= INLINE_BYTES:
+        if len(content) <= _INLINE_BYTES:
             tensor.raw_data = content
         else:
             tensor.data_location = onnx.TensorProto.EXTERNAL

@@ -20,9 +20,9 @@ from bench.plugins.engines.archive import pack
 from bench.plugins.engines.openvino import quiet  # noqa: F401
 
 XML, BIN = "model.xml", "model.bin"
-DECOMPRESSION = ("Convert", "Subtract", "Multiply", "Reshape")
+_DECOMPRESSION = ("Convert", "Subtract", "Multiply", "Reshape")
 """Operators by which weights that are stored in few bits become floats."""
-QUANTIZED = ("i8", "u8", "i4", "u4")
+_QUANTIZED = ("i8", "u8", "i4", "u4")
 """Element types of weights that were quantized."""
 
 
@@ -83,7 +83,7 @@ def _is_table(port: Any) -> bool:
     readers = [(each.get_node(), each.get_index()) for each in port.get_target_inputs()]
     return bool(readers) and all(
         (node.get_type_name() == "Gather" and place == 0)
-        or (node.get_type_name() in DECOMPRESSION and _is_table(node.output(0)))
+        or (node.get_type_name() in _DECOMPRESSION and _is_table(node.output(0)))
         for node, place in readers
     )
 

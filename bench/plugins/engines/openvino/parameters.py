@@ -55,12 +55,12 @@ OPERATORS = {
     "VariadicSplit": "Split",
 }
 """ONNX's names of the operators that have another one there."""
-TYPES = {"f32": "float", "f16": "float16", "bf16": "bfloat16", "f64": "double", "i32": "int32"}
-QUANTIZED = frozenset({"i8", "u8", "i4", "u4", "i16", "u16", "u2", "u3", "u6", "nf4", "f4e2m1", "f8e4m3", "f8e5m2"})
+_TYPES = {"f32": "float", "f16": "float16", "bf16": "bfloat16", "f64": "double", "i32": "int32"}
+_QUANTIZED = frozenset({"i8", "u8", "i4", "u4", "i16", "u16", "u2", "u3", "u6", "nf4", "f4e2m1", "f8e4m3", "f8e5m2"})
 """Element types that weights are compressed to."""
 FIRST_STATES = {"GRUSequence": (1,), "LSTMSequence": (1, 2), "RNNSequence": (1,)}
 """Inputs of recurrent layers that are the states they begin with."""
-LOOPS = ("Loop", "TensorIterator")
+_LOOPS = ("Loop", "TensorIterator")
 
 
 def of_model(model: Any) -> Counted:
@@ -101,7 +101,7 @@ class _Model:
         """The value of a constant that may hold parameters; None for one that holds other numbers."""
         type_ = constant.get_element_type().get_type_name()
         shape = [int(size) for size in constant.get_output_shape(0)]
-        dtype = "int8" if type_ in QUANTIZED and len(shape) > 1 else TYPES.get(type_)
+        dtype = "int8" if type_ in _QUANTIZED and len(shape) > 1 else _TYPES.get(type_)
         if dtype is None or not np.prod(shape):
             return None
         array = constant.data
@@ -117,7 +117,7 @@ class _Model:
 def is_first_state(kind: str, position: int, constant: Any) -> bool:
     """Whether a constant is the state that a loop or a recurrent layer begins with: one number, many times."""
     array = constant.data
-    begins = kind in LOOPS or position in FIRST_STATES.get(kind, ())
+    begins = kind in _LOOPS or position in FIRST_STATES.get(kind, ())
     return begins and bool(array.size) and bool((array == array.reshape(-1)[0]).all())
 
 
@@ -125,7 +125,7 @@ def bodies(node: Any) -> list[Any]:
     """The models in an operation: the branches of a condition, or the body of a loop."""
     if node.get_type_name() == "If":
         return [node.get_function(0), node.get_function(1)]
-    return [node.get_function()] if node.get_type_name() in LOOPS else []
+    return [node.get_function()] if node.get_type_name() in _LOOPS else []
 
 
 def _scales(operations: list[Any]) -> set[str]:
@@ -144,4 +144,4 @@ def is_compressed(node: Any) -> bool:
     """Whether a value is made of stored numbers of few bits alone."""
     while node.get_type_name() in ("Convert", "Subtract", "Reshape"):
         node = node.input_value(0).get_node()
-    return node.get_type_name() == "Constant" and node.get_element_type().get_type_name() in QUANTIZED
+    return node.get_type_name() == "Constant" and node.get_element_type().get_type_name() in _QUANTIZED

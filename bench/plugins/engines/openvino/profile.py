@@ -13,10 +13,10 @@ from typing import Any
 
 from bench.api import Arrays, NodeTime
 
-WARM_UPS = 5
-PORTS = {"Const", "Input", "Output"}
+_WARM_UPS = 5
+_PORTS = {"Const", "Input", "Output"}
 """Types of layers that do no work."""
-MICROSECOND = datetime.timedelta(microseconds=1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs: int) -> Sequence[NodeTime]:
@@ -27,11 +27,11 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
         model: the model that it was compiled from, whose tensors have the names of the artifact.
         provider: the name of the provider in cells, for the answer.
         feeds: host arrays by input name, of one inference.
-        num_runs: inferences to count, after `WARM_UPS` others.
+        num_runs: inferences to count, after `_WARM_UPS` others.
     """
     request = compiled.create_infer_request()
     means = []
-    for count in (WARM_UPS, num_runs):
+    for count in (_WARM_UPS, num_runs):
         for _ in range(count):
             request.infer(dict(feeds), share_inputs=True)
         means.append(_means_us(request.profiling_info))
@@ -39,10 +39,10 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
     node_times = []
     for node in compiled.get_runtime_model().get_ordered_ops():
         layer = _Layer(node, tensors)
-        if layer.kind in PORTS or layer.name not in means[1]:
+        if layer.kind in _PORTS or layer.name not in means[1]:
             continue
         sources = [_Layer(port.get_source_output().get_node(), tensors) for port in node.inputs()]
-        total_us = means[1][layer.name] * (WARM_UPS + num_runs) - means[0].get(layer.name, 0.0) * WARM_UPS
+        total_us = means[1][layer.name] * (_WARM_UPS + num_runs) - means[0].get(layer.name, 0.0) * _WARM_UPS
         node_times.append(
             NodeTime(
                 name=layer.name,
@@ -59,7 +59,7 @@ def profile(compiled: Any, model: Any, *, provider: str, feeds: Arrays, num_runs
 
 def _means_us(layers: Iterable[Any]) -> dict[str, float]:
     """Mean microseconds of each layer that ran, by its name."""
-    return {layer.node_name: layer.real_time / MICROSECOND for layer in layers if layer.status.name == "EXECUTED"}
+    return {layer.node_name: layer.real_time / _MICROSECOND for layer in layers if layer.status.name == "EXECUTED"}
 
 
 def _names(outputs: Iterable[Any]) -> tuple[str, ...]:

@@ -10,17 +10,17 @@ from bench.plugins.engines.counted_session import CountedSession
 if TYPE_CHECKING:
     from bench.onnxfile.weights.parameter_counts import Counted
 
-REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
+_REDUCED = {"u8": "int8", "i8": "int8", "bf16": "bfloat16", "f16": "float16"}
 """Names that results use for the precisions below float32, by OpenVINO's names, the most reduced first."""
-PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
+_PRODUCTS = {"Convolution", "Deconvolution", "FullyConnected", "MatMul", "RNNCell", "RNNSeq", "Subgraph"}
 """Types of layers that multiply matrices in a compiled model; a `Subgraph` is several layers compiled into one."""
 
 
 def precision_of(compiled: Any) -> str:
     """The most reduced precision in which a compiled model multiplies."""
     layers = [node.get_rt_info() for node in compiled.get_runtime_model().get_ops()]
-    ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in PRODUCTS}
-    return next((name for reduced, name in REDUCED.items() if reduced in ran), "float32")
+    ran = {info["runtimePrecision"].astype(str) for info in layers if info["layerType"].astype(str) in _PRODUCTS}
+    return next((name for reduced, name in _REDUCED.items() if reduced in ran), "float32")
 
 
 class CompiledSession(CountedSession):

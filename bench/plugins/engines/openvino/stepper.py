@@ -13,7 +13,7 @@ from bench.onnxfile.deferred import np
 from bench.plugins.engines.openvino import ir
 from bench.plugins.engines.openvino.session import CompiledSession
 
-BEAMS = "beam_idx"
+_BEAMS = "beam_idx"
 """Name that OpenVINO's tools use for the input that reorders the cache for a beam search."""
 
 
@@ -41,8 +41,8 @@ def make_stateful(model: Any, request: Request, *, reorders: bool) -> None:
 def _add_reordering(model: Any, names: Sequence[str]) -> None:
     from openvino import opset13
 
-    beams = opset13.parameter([1], np.int32, name=BEAMS)
-    beams.output(0).get_tensor().add_names({BEAMS})
+    beams = opset13.parameter([1], np.int32, name=_BEAMS)
+    beams.output(0).get_tensor().add_names({_BEAMS})
     model.add_parameters([beams])
     batch = opset13.constant(0, dtype=np.int64)
     for name in names:
@@ -86,8 +86,8 @@ class OpenVinoStepper(CompiledSession, Stepper):
         self.cache_bytes, self._archive = cache_bytes, archive
         self._request = compiled.create_infer_request()
         self._logits = compiled.output(LOGITS)
-        has_beams = any(BEAMS in port.get_names() for port in compiled.inputs)
-        self._further = {BEAMS: np.zeros(1, np.int32)} if has_beams else {}
+        has_beams = any(_BEAMS in port.get_names() for port in compiled.inputs)
+        self._further = {_BEAMS: np.zeros(1, np.int32)} if has_beams else {}
 
     # Read after everything that is timed.
     @functools.cached_property

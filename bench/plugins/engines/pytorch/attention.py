@@ -6,8 +6,8 @@ from typing import Any
 
 from bench.onnxfile.deferred import torch
 
-EAGER = "eager"
-SETTING = f'attn_implementation="{EAGER}"'
+_EAGER = "eager"
+SETTING = f'attn_implementation="{_EAGER}"'
 
 
 def use_eager(model: torch.nn.Module) -> list[str]:
@@ -21,12 +21,12 @@ def use_eager(model: torch.nn.Module) -> list[str]:
         config: Any = getattr(part, "config", None)
         before = getattr(config, "_attn_implementation", None)
         # A class that knows no other way than its own has no such method, or refuses.
-        if before in (None, EAGER) or not hasattr(part, "set_attn_implementation"):
+        if before in (None, _EAGER) or not hasattr(part, "set_attn_implementation"):
             continue
         try:
-            part.set_attn_implementation(EAGER)
+            part.set_attn_implementation(_EAGER)
         except ValueError:
             continue
-        if config._attn_implementation == EAGER:
+        if config._attn_implementation == _EAGER:
             replaced[before] = None
     return list(replaced)

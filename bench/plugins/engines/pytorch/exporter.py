@@ -20,8 +20,8 @@ from bench.onnxfile.shapes.feeds import sample_feeds
 from bench.plugins.engines.notes import drop_metadata
 from bench.plugins.engines.pytorch import attention
 
-EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
-EXAMPLE_SIZE = 64
+_EXAMPLE_BATCH = 2  # from a batch of 1 the exporter bakes 1 into the Reshapes around an LSTM (torch 2.13.0)
+_EXAMPLE_SIZE = 64
 """Size of every other dynamic dimension when the task has no samples to take an example from."""
 
 
@@ -156,12 +156,12 @@ class TorchThroughOnnxExporter(TorchOnnxExporter):
 def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
     """Inputs to trace with, in the task's order: samples if the task has them, since a model may branch on values."""
     try:
-        feeds = sample_feeds(task, task.samples("train").inputs, 0, batch=EXAMPLE_BATCH)
+        feeds = sample_feeds(task, task.samples("train").inputs, 0, batch=_EXAMPLE_BATCH)
     except BenchError:
         feeds = {}
-        sizes = {dim: EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
+        sizes = {dim: _EXAMPLE_BATCH for spec in task.inputs for dim in spec.shape[:1]}
         for spec in task.inputs:
-            shape = [dim if isinstance(dim, int) else sizes.get(dim, EXAMPLE_SIZE) for dim in spec.shape]
+            shape = [dim if isinstance(dim, int) else sizes.get(dim, _EXAMPLE_SIZE) for dim in spec.shape]
             feeds[spec.name] = np.ones(shape, spec.dtype)
     return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.onnxfile.deferred import torch
 
-PRECISION, NUM_PARAMS = "precision", "num_params"
+_PRECISION, _NUM_PARAMS = "precision", "num_params"
 
 
 def save(
@@ -19,7 +19,7 @@ def save(
     # TorchScript is deprecated, but the only format that takes packed weights (2.13.0).
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):
         script = torch.jit.trace(model, example, check_trace=False)
-        torch.jit.save(script, str(target), _extra_files={PRECISION: precision, NUM_PARAMS: str(num_params)})
+        torch.jit.save(script, str(target), _extra_files={_PRECISION: precision, _NUM_PARAMS: str(num_params)})
 
 
 def is_script(path: Path) -> bool:
@@ -27,7 +27,7 @@ def is_script(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
-        return any(name.endswith(f"/extra/{PRECISION}") for name in archive.namelist())
+        return any(name.endswith(f"/extra/{_PRECISION}") for name in archive.namelist())
 
 
 def num_params(model: torch.nn.Module) -> int:
@@ -52,4 +52,4 @@ def load(path: Path) -> tuple[Any, str, int]:
         model = torch.jit.load(str(path))
     with zipfile.ZipFile(path) as archive:
         facts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/extra/" in name}
-    return model, facts[PRECISION].decode(), int(facts[NUM_PARAMS])
+    return model, facts[_PRECISION].decode(), int(facts[_NUM_PARAMS])

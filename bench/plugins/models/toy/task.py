@@ -10,7 +10,7 @@ from bench.api import Arrays, Points, Samples, Task, TensorSpec
 from bench.api.errors import InputError
 from bench.onnxfile.deferred import np
 
-SEEDS = {"train": 1, "test": 2}
+_SEEDS = {"train": 1, "test": 2}
 NUM_SAMPLES = 16
 TOLERANCE = 1e-6
 
@@ -31,9 +31,9 @@ class Toy(Task):
 
     def samples(self, split: str) -> Samples:
         """Sixteen rows of eight numbers between 0 and 1, and their doubles."""
-        if split not in SEEDS:
-            raise InputError(f"no split {split!r}; there are: {', '.join(SEEDS)}")
-        x = np.random.default_rng(SEEDS[split]).random((NUM_SAMPLES, 8), dtype=np.float32)
+        if split not in _SEEDS:
+            raise InputError(f"no split {split!r}; there are: {', '.join(_SEEDS)}")
+        x = np.random.default_rng(_SEEDS[split]).random((NUM_SAMPLES, 8), dtype=np.float32)
         return Samples(inputs={"x": x}, targets=list(2 * x))
 
     def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
