@@ -92,7 +92,7 @@ def launch(name: str, artifact: Path, asked: Any) -> dict[str, dict[str, float]]
 
     def ours(prompt: Any) -> Times:
         found = tokens.timed(session, prompt, asked.new)
-        own = (found.told.first_ns or 0.0, float(np.mean(found.told.gaps_ns or [0.0])))
+        own = (found.report.first_ns or 0.0, float(np.mean(found.report.gaps_ns or [0.0])))
         told.append((*own, 0.0))
         return found.first_ns, float(np.mean(found.gaps_ns)), found.first_ns - own[0]
 

@@ -50,17 +50,17 @@ class Aims:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Contest:
-    """The cells of one group in the eyes of a sweep.
+class ComparisonGroup:
+    """The cells of one request as they are compared: those whose verdicts are wanted, and those that may win.
 
     Attributes:
         fitted: the cells' levels by the launches so far.
-        asked: names of the cells that the sweep is about.
+        verdict_cells: names of the cells that the sweep is about.
         candidates: names of those among them that may win.
     """
 
     fitted: Fitted
-    asked: Sequence[str]
+    verdict_cells: Sequence[str]
     candidates: Sequence[str]
 
 
@@ -92,19 +92,19 @@ class Question:
         return (rank, 1 / self.launches) if self.launches else (rank / _HOPELESS, 0.0)
 
 
-def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> list[list[Question]]:
-    """The open questions of each contest about cells that have been launched.
+def open_questions(groups: Sequence[ComparisonGroup], aims: Aims, *, most: int) -> list[list[Question]]:
+    """The open questions of each group about cells that have been launched.
 
     Args:
-        contests: the groups of a sweep; verdicts are corrected for the number of cells of all of them.
+        groups: the groups of a sweep; verdicts are corrected for the number of cells of all of them.
         aims: when a question counts as answered.
         most: largest number of launches of a cell.
     """
     comparisons = [
-        (index, name, contest.fitted.against_baseline(name))
-        for index, contest in enumerate(contests)
-        for name in contest.asked
-        if name != contest.fitted.baseline and name in contest.fitted.names
+        (index, name, group.fitted.against_baseline(name))
+        for index, group in enumerate(groups)
+        for name in group.verdict_cells
+        if name != group.fitted.baseline and name in group.fitted.names
     ]
     alpha = nominal(stats.ALPHA, most)
     judged = corrections.judge([comparison for *_, comparison in comparisons], margin=aims.margin, alpha=alpha)
@@ -112,7 +112,7 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
     def has_verdict(effect: Effect) -> bool:
         return stats.verdict(effect.ratio(alpha), margin=aims.margin) != stats.UNDECIDED
 
-    questions: list[list[Question]] = [_of_winner(contest, aims, most) for contest in contests]
+    questions: list[list[Question]] = [_of_winner(group, aims, most) for group in groups]
     for (index, name, comparison), judgement in zip(comparisons, judged, strict=True):
         if comparison.effect and judgement is not None and judgement.verdict == stats.UNDECIDED:
             launches = _launches(comparison.effect, comparison.num_launches, most, has_verdict)
@@ -120,11 +120,11 @@ def open_questions(contests: Sequence[Contest], aims: Aims, *, most: int) -> lis
     return questions
 
 
-def _of_winner(contest: Contest, aims: Aims, most: int) -> list[Question]:
-    """The open questions about the winner of a contest."""
-    fitted = contest.fitted
-    near_best = select(fitted, contest.candidates, within=aims.regret, looks=most)
-    near = select(fitted, contest.candidates, within=aims.within, looks=most)
+def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
+    """The open questions about the winner of a group."""
+    fitted = group.fitted
+    near_best = select(fitted, group.candidates, within=aims.regret, looks=most)
+    near = select(fitted, group.candidates, within=aims.within, looks=most)
     if near_best is None or near is None:
         return []
     first = near.first

@@ -23,7 +23,7 @@ from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger, note
-from bench.measure.questions import Contest, Question
+from bench.measure.questions import ComparisonGroup, Question
 from bench.measure.selection import LEAST_LAUNCHES
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
@@ -302,29 +302,29 @@ def _with_earlier(result: Result, failures: Mapping[str, Failure]) -> Result:
 def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
     """The needs of all cells, by the launches so far."""
     fits = comparison.fit([group.launched() for group in groups])
-    contests = [_contest(group, fitted) for group, fitted in zip(groups, fits, strict=True)]
+    compared = [_comparison_group(group, fitted) for group, fitted in zip(groups, fits, strict=True)]
     if goal.tolerance is None:
-        open_questions = questions.open_questions(contests, goal.aims, most=goal.max_launches)
+        open_questions = questions.open_questions(compared, goal.aims, most=goal.max_launches)
     else:
-        open_questions = [_tolerances(contest, goal) for contest in contests]
+        open_questions = [_tolerances(group, goal) for group in compared]
     needs = [_needs(*each, goal) for each in zip(groups, fits, open_questions, strict=True)]
     return _Standing(needs=needs, questions=open_questions)
 
 
-def _contest(group: Group, fitted: Fitted) -> Contest:
+def _comparison_group(group: Group, fitted: Fitted) -> ComparisonGroup:
     sound = [] if group.baseline.failed else [ledger for ledger in group.ledgers if not ledger.failed]
-    return Contest(
+    return ComparisonGroup(
         fitted=fitted,
-        asked=[ledger.name for ledger in sound],
+        verdict_cells=[ledger.name for ledger in sound],
         candidates=[ledger.name for ledger in sound if ledger.may_win],
     )
 
 
-def _tolerances(contest: Contest, goal: Goal) -> list[Question]:
+def _tolerances(group: ComparisonGroup, goal: Goal) -> list[Question]:
     """The cells of which it is not yet known whether they are slower than the baseline by more than the tolerance."""
     open_questions = []
-    for name in contest.asked:
-        compared = contest.fitted.against_baseline(name)
+    for name in group.verdict_cells:
+        compared = group.fitted.against_baseline(name)
         at_look = compared.num_launches in goal.looks()
         if compared.effect and not (at_look and goal.regression(compared) != stats.UNDECIDED):
             more = 1 if compared.num_launches < goal.max_launches else None

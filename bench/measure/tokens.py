@@ -40,13 +40,13 @@ class Timed:
         ids: ids of the tokens in their order.
         at_ns: for each token, nanoseconds from the request to the moment when its id was known.
         whole_ns: nanoseconds until the engine returned.
-        told: what the engine told.
+        report: what the engine reported.
     """
 
     ids: Sequence[int]
     at_ns: Sequence[int]
     whole_ns: int
-    told: Told
+    report: Told
 
     @property
     def first_ns(self) -> int:
@@ -72,7 +72,7 @@ def timed(generator: Generator, prompt: np.ndarray, num_new: int) -> Timed:
     start = clock()
     report = generator.generate(prompt, num_new, emit)
     whole_ns = clock() - start
-    return Timed(ids=ids, at_ns=[at - start for at in at_ns], whole_ns=whole_ns, told=report)
+    return Timed(ids=ids, at_ns=[at - start for at in at_ns], whole_ns=whole_ns, report=report)
 
 
 def check(generation: Timed, decoder: Decoder, num_prompt: int, num_new: int) -> None:
@@ -87,7 +87,7 @@ def check(generation: Timed, decoder: Decoder, num_prompt: int, num_new: int) ->
     Raises:
         GenerationError: it is not; the message says what the engine did.
     """
-    report = generation.told
+    report = generation.report
     if report.num_cached:
         raise GenerationError(
             f"{report.num_cached} of {num_prompt} tokens of the prompt came from a cache of earlier requests: "
@@ -112,7 +112,7 @@ def _other_prompt(ran: int, num_prompt: int) -> str:
 
 
 def _check_ids(generation: Timed, decoder: Decoder, num_new: int) -> None:
-    report, ids, pad_id = generation.told, generation.ids, decoder.pad_id
+    report, ids, pad_id = generation.report, generation.ids, decoder.pad_id
     if len(ids) < num_new:
         raise GenerationError(
             f"it gave {len(ids)} of {num_new} tokens and ended: no time after the end of a sequence is that of a "
@@ -140,7 +140,7 @@ def _check_clocks(generation: Timed) -> None:
                 f"token {number} came {gap_ns} ns after token {number - 1}: tokens are handed out in groups, "
                 "so the time of one is not known"
             )
-    own = [generation.told.first_ns, *(generation.told.gaps_ns or ())]
+    own = [generation.report.first_ns, *(generation.report.gaps_ns or ())]
     most_ns = generation.whole_ns * (1 + _LATE_SHARE) + _LATE_NS
     total_ns = 0.0
     for number, each_ns in enumerate(own, start=1):

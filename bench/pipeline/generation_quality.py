@@ -159,11 +159,11 @@ class Agreement:
 
     Attributes:
         share: of tokens, up to the first of each answer that counts as different; None where no token is compared.
-        told: the first difference that counts, in words; None where there is none.
+        difference: the first difference that counts, in words; None where there is none.
     """
 
     share: float | None
-    told: str | None
+    difference: str | None
 
 
 def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int | None = None) -> Agreement:
@@ -195,7 +195,7 @@ def agreement(outputs: Arrays, expected: Arrays, tolerance: float, end_id: int |
                 f"token {first + 1} of {len(right)} of answer {number} is {own[first]}, where the reference's is "
                 f"{right[first]}{by}"
             )
-    return Agreement(share=agreed / compared if compared else None, told=difference)
+    return Agreement(share=agreed / compared if compared else None, difference=difference)
 
 
 def tolerance_of(precision: str | None, error: float | None, scale: float) -> float:
@@ -256,7 +256,7 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
     }
     if not visible:
         figures["lost"] = "its engine tells no logits"
-        if comparison.told is not None:
+        if comparison.difference is not None:
             figures["fidelity"] = quality.DRIFTED
         if comparison.share is None:
             reason = "it hides its logits, and the first token of every answer differs where the reference is unsure"
@@ -264,9 +264,9 @@ def judge(task: Task, samples: Samples, outputs: Arrays, expected: Arrays | None
         elif comparison.share < _LEAST_AGREEMENT:
             figures |= {
                 "fidelity": quality.BROKEN,
-                "reason": f"{comparison.share:.0%} of its tokens agree: {comparison.told}",
+                "reason": f"{comparison.share:.0%} of its tokens agree: {comparison.difference}",
             }
-    elif comparison.told is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
+    elif comparison.difference is not None and judged.fidelity in (quality.EXACT, quality.CLOSE):
         # Its logits along a given text are right, so what it chooses by itself must be, too.
-        figures |= {"fidelity": quality.BROKEN, "reason": f"{comparison.told}, though its logits are right"}
+        figures |= {"fidelity": quality.BROKEN, "reason": f"{comparison.difference}, though its logits are right"}
     return Quality(**figures)

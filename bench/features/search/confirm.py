@@ -42,7 +42,7 @@ class Confirmed:
         objective: what was made small.
         finalists: rows of the finalists on the task itself, in the order in which they were proposed.
         losses: by path of a finalist, the share of the metric that it loses, on all samples that are held out.
-        kept: paths of the finalists that keep the metric.
+        keepers: paths of the finalists that keep the metric.
         fixed: the best row of the fixed matrix that keeps the metric by the same samples; None where no row does.
         winner: the best row of all; None where no row keeps to the constraints.
         too_few: where there is no winner, that there are too few samples to tell; else None.
@@ -54,7 +54,7 @@ class Confirmed:
     objective: str
     finalists: Sequence[Row]
     losses: Mapping[str, Lost]
-    kept: Sequence[str]
+    keepers: Sequence[str]
     fixed: Row | None
     winner: Row | None
     over_fixed: Estimate | None
@@ -66,7 +66,7 @@ class Confirmed:
 
         Sizes are what they are. Memory must be less by more than a margin that is taken for noise.
         """
-        if self.winner is None or self.winner.cell not in self.kept:
+        if self.winner is None or self.winner.cell not in self.keepers:
             return False
         if self.fixed is None or self.objective == SIZE:
             return True
@@ -77,7 +77,7 @@ class Confirmed:
     @property
     def timed(self) -> Sequence[str]:
         """Those of `kept` of which the best may win."""
-        return _timed(self.kept, self.objective)
+        return _timed(self.keepers, self.objective)
 
     @property
     def best_finalist(self) -> Row | None:
@@ -249,7 +249,7 @@ def confirmed(
         objective=objective,
         finalists=sorted(rows, key=lambda row: paths.index(row.cell)),
         losses=_losses(stored, contenders) | ({} if more is None else _losses(more, contenders)),
-        kept=keepers,
+        keepers=keepers,
         fixed=fixed,
         winner=winner,
         over_fixed=None if best is None or fixed is None else _over(stored, best.cell, fixed.cell, timed, objective),

@@ -71,7 +71,7 @@ class Effects:
         noise: to the power of the noise.
         size_bytes: to the size, in bytes.
         memory_bytes: to the peak resident set, in bytes.
-        told: the letters whose own effects the proposals tell apart; of letters that were tried together alone, only
+        distinct: the letters whose own effects the proposals tell apart; of letters that were always tried together, only
             their sum is known, and what stands here for each is an equal part of it.
     """
 
@@ -79,7 +79,7 @@ class Effects:
     noise: Mapping[Key, float]
     size_bytes: Mapping[Key, float]
     memory_bytes: Mapping[Key, float]
-    told: frozenset[Key]
+    distinct: frozenset[Key]
 
 
 def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
@@ -123,7 +123,7 @@ def fit(design: Design, tried: Sequence[Tried], base: Tried) -> Effects:
         noise=noise,
         size_bytes=size,
         memory_bytes=memory,
-        told=frozenset(key for key in seen if own_K[column[key]]),
+        distinct=frozenset(key for key in seen if own_K[column[key]]),
     )
 
 

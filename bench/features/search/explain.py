@@ -80,7 +80,7 @@ def letters_of(searches: Sequence[SavedSearch], cell: Cell) -> list[LetterEffect
 def _effects(outcome: Outcome, choice: Choice) -> Iterator[LetterEffect]:
     effects = outcome.effects()
     for key in enumerate(choice):
-        if key[1] != outcome.design.letters[key[0]][0] and key in effects.told:
+        if key[1] != outcome.design.letters[key[0]][0] and key in effects.distinct:
             yield LetterEffect(
                 group=outcome.design.named(key[0]),
                 letter=key[1],

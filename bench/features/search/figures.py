@@ -207,7 +207,7 @@ def _point(proposal: Proposal, objective: str, has_losses: bool) -> tuple[float,
 def _letters(outcome: Outcome, task: str, objective: str) -> Figure | None:
     effects, design = outcome.effects(), outcome.design
     added, unit = AXES[objective].effects(effects)
-    most = sorted(effects.told & added.keys(), key=lambda key: (-abs(added[key]), key))[:_MOST_BARS]
+    most = sorted(effects.distinct & added.keys(), key=lambda key: (-abs(added[key]), key))[:_MOST_BARS]
     keys = sorted(most)
     if not keys:
         return None

@@ -82,7 +82,7 @@ def _finalists(confirmed: Confirmed) -> str:
             writing.DASH if row.ratio is None else f"{row.ratio:.3f}",
             *_lost(row, confirmed),
             writing.megabytes(row.size_bytes),
-            "yes" if row.cell in confirmed.kept or row is confirmed.fixed else "no",
+            "yes" if row.cell in confirmed.keepers or row is confirmed.fixed else "no",
         ]
         for row in rows
     ]

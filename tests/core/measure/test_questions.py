@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from bench.measure.questions import BEST, GAIN, VERDICT, WITHIN, Aims, Contest, Question, open_questions
+from bench.measure.questions import BEST, GAIN, VERDICT, WITHIN, Aims, ComparisonGroup, Question, open_questions
 from support import known
 
 MOST = 6
@@ -20,18 +20,18 @@ def contest(
     candidates: Sequence[str] = (),
     asked: Sequence[str] | None = None,
     launches: Mapping[str, int] | None = None,
-) -> Contest:
+) -> ComparisonGroup:
     fitted = known.fitted(ratios, error, launches=launches)
-    return Contest(fitted=fitted, asked=list(ratios) if asked is None else asked, candidates=candidates)
+    return ComparisonGroup(fitted=fitted, verdict_cells=list(ratios) if asked is None else asked, candidates=candidates)
 
 
-def asked(found: Contest, *, most: int = MOST, **aims: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
+def asked(found: ComparisonGroup, *, most: int = MOST, **aims: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
     """The open questions by kind and cells, with the launches that they need."""
     (questions,) = open_questions([found], Aims(**aims), most=most)
     return {(question.kind, question.cells): question.launches for question in questions}
 
 
-def launches_of(found: Contest, kind: str, *, most: int = MOST) -> int | None:
+def launches_of(found: ComparisonGroup, kind: str, *, most: int = MOST) -> int | None:
     (launches,) = [launches for (of, _), launches in asked(found, most=most).items() if of == kind]
     return launches
 
@@ -220,7 +220,9 @@ def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
 
 def test_no_contest_no_question() -> None:
     assert open_questions([], Aims(), most=MOST) == []
-    assert asked(Contest(fitted=known.fitted({}, 0.01), asked=["baseline"], candidates=["baseline"])) == {}
+    assert (
+        asked(ComparisonGroup(fitted=known.fitted({}, 0.01), verdict_cells=["baseline"], candidates=["baseline"])) == {}
+    )
 
 
 def test_winner_is_asked_for_at_the_tolerance_of_a_pick() -> None:

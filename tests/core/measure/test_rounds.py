@@ -140,7 +140,7 @@ def test_answer_of_an_earlier_block_spares_a_planned_launch(bench: Bench, monkey
 
     def open_questions(contests: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
         (contest,) = contests
-        asked = {Cell.from_path(name).variant: name for name in contest.asked}
+        asked = {Cell.from_path(name).variant: name for name in contest.verdict_cells}
         return [[Question(kind=VERDICT, cells=(asked[name],), launches=1) for name in names if is_open(name)]]
 
     monkeypatch.setattr(questions, "open_questions", open_questions)
@@ -183,7 +183,9 @@ def test_most_urgent_questions_come_first(bench: Bench, monkeypatch: pytest.Monk
 
     def open_questions(contests: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
         return [
-            [Question(kind=VERDICT, cells=(contest.asked[1],), launches=launches)] if len(bench.blocks) < 4 else []
+            [Question(kind=VERDICT, cells=(contest.verdict_cells[1],), launches=launches)]
+            if len(bench.blocks) < 4
+            else []
             for contest, launches in zip(contests, (3, 1), strict=True)
         ]
 

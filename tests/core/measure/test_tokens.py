@@ -72,7 +72,7 @@ class Engine(Generator):
 def found(ids: Sequence[int], *, told: Told | None = None, gap_ns: int = 2 * MS) -> tokens.Timed:
     at_ns = [20 * MS + gap_ns * number for number in range(len(ids))]
     told = told or Told(num_prompt=len(PROMPT), num_cached=0)
-    return tokens.Timed(ids=ids, at_ns=at_ns, whole_ns=at_ns[-1] + MS, told=told)
+    return tokens.Timed(ids=ids, at_ns=at_ns, whole_ns=at_ns[-1] + MS, report=told)
 
 
 def check(one: tokens.Timed, num_new: int) -> None:

@@ -120,11 +120,11 @@ def test_a_difference_counts_where_margins_are_not_known() -> None:
     """As of two cells that are compared, of which the one that counts as right hides its logits."""
     _, _, right = answers()
     unknown = {**right, MARGINS: np.full_like(right[MARGINS], np.nan)}
-    assert generation_quality.agreement(right, unknown, 1.0).told is None
+    assert generation_quality.agreement(right, unknown, 1.0).difference is None
     found = generation_quality.agreement(hidden(right, 100), unknown, 1.0)
     assert found.share == 100 / 256
-    assert found.told is not None
-    assert found.told.startswith("token 101 of 256 of answer 1 is ")
+    assert found.difference is not None
+    assert found.difference.startswith("token 101 of 256 of answer 1 is ")
 
 
 def test_hidden_answers_of_which_nothing_can_be_compared_are_broken() -> None:
@@ -155,11 +155,11 @@ def test_agreement_counts_tokens_up_to_the_first_difference() -> None:
     own[TOKENS][0, 4] = 1
     found = generation_quality.agreement(own, right, 1.0)
     assert found.share == 14 / 20
-    assert found.told == "token 5 of 10 of answer 1 is 1, where the reference's is 0 by 3 nats"
+    assert found.difference == "token 5 of 10 of answer 1 is 1, where the reference's is 0 by 3 nats"
     ended = generation_quality.agreement(own, right, 1.0, end_id=0)
-    assert (ended.share, ended.told) == (None, None)  # the reference ends its texts at once
+    assert (ended.share, ended.difference) == (None, None)  # the reference ends its texts at once
     tied = generation_quality.agreement(own, right, 3.0)
-    assert (tied.share, tied.told) == (1.0, None)  # 14 of the 14 tokens that can be compared
+    assert (tied.share, tied.difference) == (1.0, None)  # 14 of the 14 tokens that can be compared
 
 
 @pytest.mark.parametrize(

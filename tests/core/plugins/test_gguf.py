@@ -74,7 +74,7 @@ def test_it_generates_what_the_reference_does(file: Path, option: str, precision
     prompt, forced = session.prompt_of(feeds), feeds["input_ids"][0, 64:72]
     found = tokens.timed(session, prompt, 8)
     tokens.check(found, task.request.decoder, 64, 8)
-    assert found.told.num_prompt == 64
+    assert found.report.num_prompt == 64
     assert list(found.ids) == right.run(feeds)[0].tolist()
     own, expected = (generation_quality.log_softmax(one.logits_after(prompt, forced)) for one in (session, right))  # type: ignore[attr-defined]
     assert np.abs(own - expected).max() < error

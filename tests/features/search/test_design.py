@@ -82,12 +82,12 @@ def test_effects_are_found_again() -> None:
 def test_letters_that_were_tried_together_alone_are_not_told_apart() -> None:
     whole = made()
     everything = {(group, letter) for group, letters in enumerate(whole.letters) for letter in letters[1:]}
-    assert effects.fit(whole, [tried(choice) for choice in whole.first()], tried(whole.plain)).told == everything
+    assert effects.fit(whole, [tried(choice) for choice in whole.first()], tried(whole.plain)).distinct == everything
     uniform = [tried(whole.uniform(letter)) for letter in ("s", "d")]
-    assert effects.fit(whole, uniform, tried(whole.plain)).told == frozenset()
+    assert effects.fit(whole, uniform, tried(whole.plain)).distinct == frozenset()
     single = next(choice for group, letter, choice in whole.singles() if (group, letter) == (0, "s"))
-    assert effects.fit(whole, [*uniform, tried(single)], tried(whole.plain)).told == {(0, "s"), (1, "s")}
-    assert effects.fit(whole, [], tried(whole.plain)).told == frozenset()
+    assert effects.fit(whole, [*uniform, tried(single)], tried(whole.plain)).distinct == {(0, "s"), (1, "s")}
+    assert effects.fit(whole, [], tried(whole.plain)).distinct == frozenset()
 
 
 def test_memory_is_fitted_where_it_was_measured() -> None:
@@ -187,6 +187,6 @@ def test_letters_without_noise_are_chosen_by_their_costs_together() -> None:
     """As of a model that has options of its runtime alone: the best two of them are tried together."""
     four = design(BASE, None, (), ("a", "b", "c", "d"))
     costs = {(0, "+"): -0.2, (1, "+"): -0.1, (2, "+"): 0.3, (3, "+"): 0.2}
-    found = effects.Effects(ratio=costs, noise={}, size_bytes={}, memory_bytes={}, told=frozenset(costs))
+    found = effects.Effects(ratio=costs, noise={}, size_bytes={}, memory_bytes={}, distinct=frozenset(costs))
     assert assignment.ladder(four, found, costs) == [("+", "+", "-", "-")]
     assert assignment.ladder(four, found, dict.fromkeys(costs, 0.1)) == []

@@ -111,40 +111,40 @@ def test_the_answer_names_the_winner_and_what_it_beats(monkeypatch: pytest.Monke
         "fixed": fixed,
         "over_fixed": over,
     }
-    won = confirm.Confirmed(**parts, kept=["net/a"], winner=searched)  # type: ignore[arg-type]
+    won = confirm.Confirmed(**parts, keepers=["net/a"], winner=searched)  # type: ignore[arg-type]
     assert won.is_searched
     assert "net/a\nbeats net/b: latency 0.800 [0.700, 0.900] times, size 0.50 times." in report.render(won, [])
     unsure = {**parts, "over_fixed": Estimate(value=0.95, low=0.8, high=1.1)}
-    assert not confirm.Confirmed(**unsure, kept=["net/a"], winner=searched).is_searched  # type: ignore[arg-type]
-    lost = confirm.Confirmed(**parts, kept=["net/a"], winner=fixed)  # type: ignore[arg-type]
+    assert not confirm.Confirmed(**unsure, keepers=["net/a"], winner=searched).is_searched  # type: ignore[arg-type]
+    lost = confirm.Confirmed(**parts, keepers=["net/a"], winner=fixed)  # type: ignore[arg-type]
     assert (
         "Nothing was shown to beat net/b: the best finalist has 0.800 [0.700, 0.900] times its latency."
         in report.render(lost, [])
     )
-    apart = confirm.Confirmed(**{**parts, "over_fixed": None}, kept=["net/a"], winner=fixed)  # type: ignore[arg-type]
+    apart = confirm.Confirmed(**{**parts, "over_fixed": None}, keepers=["net/a"], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing was shown to beat net/b: the best finalist was not measured beside it." in report.render(apart, [])
-    none = confirm.Confirmed(**parts, kept=[], winner=fixed)  # type: ignore[arg-type]
+    none = confirm.Confirmed(**parts, keepers=[], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing beats net/b: no finalist keeps the metric." in report.render(none, [])
 
 
 def test_the_answer_names_what_is_saved_and_says_when_samples_are_too_few() -> None:
     untimed, timed, fixed = (row(cell=f"net/{name}", size_bytes=size) for name, size in (("a", 5), ("b", 7), ("c", 9)))
     parts = {"objective": SIZE, "losses": {}, "over_fixed": None, "finalists": [untimed, timed], "fixed": fixed}
-    won = confirm.Confirmed(**parts, kept=["net/a", "net/b"], winner=timed)  # type: ignore[arg-type]
+    won = confirm.Confirmed(**parts, keepers=["net/a", "net/b"], winner=timed)  # type: ignore[arg-type]
     assert "net/b\nbeats net/c" in report.render(won, [])
     few = {**parts, "fixed": None, "kept": [], "winner": None, "too_few": "30 held-out samples are too few"}
     none = confirm.Confirmed(**few)  # type: ignore[arg-type]
     assert "No deployment keeps the metric: 30 held-out samples are too few." in report.render(none, [])
-    idle = confirm.Confirmed(**{**parts, "finalists": []}, kept=[], winner=fixed)  # type: ignore[arg-type]
+    idle = confirm.Confirmed(**{**parts, "finalists": []}, keepers=[], winner=fixed)  # type: ignore[arg-type]
     assert "Nothing beats net/c: no proposal is expected to." in report.render(idle, [])
 
 
 def test_the_answer_of_a_search_for_size_is_about_size() -> None:
     small, large = row(cell="net/a", size_bytes=5), row(cell="net/b", size_bytes=10)
     parts = {"objective": SIZE, "losses": {}, "over_fixed": None}
-    won = confirm.Confirmed(**parts, finalists=[small], fixed=large, kept=["net/a"], winner=small)  # type: ignore[arg-type]
+    won = confirm.Confirmed(**parts, finalists=[small], fixed=large, keepers=["net/a"], winner=small)  # type: ignore[arg-type]
     assert "net/a\nbeats net/b: size 0.50 times, latency not measured side by side." in report.render(won, [])
-    lost = confirm.Confirmed(**parts, finalists=[large], fixed=small, kept=["net/b"], winner=small)  # type: ignore[arg-type]
+    lost = confirm.Confirmed(**parts, finalists=[large], fixed=small, keepers=["net/b"], winner=small)  # type: ignore[arg-type]
     assert "Nothing beats net/a: the best finalist has 2.00 times its size." in report.render(lost, [])
 
 

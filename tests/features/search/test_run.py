@@ -123,7 +123,7 @@ def test_the_quietest_is_judged_first_and_what_loses_too_much_ends_it(
     found = bed.search()
     rivals = [FIXED.path, PLAIN.path]
     assert bed.asked == [*rivals, *paths(QUIET, MIDDLE)], "the noisiest would keep it, and is not asked any more"
-    assert found.kept == paths(QUIET)
+    assert found.keepers == paths(QUIET)
     assert found.fixed is not None
     assert found.fixed.cell == PLAIN.path, "the fixed matrix is judged by the same samples"
     assert found.winner is not None
@@ -162,7 +162,7 @@ def test_a_finalist_that_does_not_work_is_no_test_and_is_not_kept(
     bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: how})
     found = bed.search()
     assert bed.asked == [FIXED.path, PLAIN.path, *paths(MIDDLE, NOISY)], "what the fixed matrix beats is not asked"
-    assert found.kept == paths(NOISY)
+    assert found.keepers == paths(NOISY)
     assert found.fixed is not None
     assert found.fixed.cell == FIXED.path
     assert found.losses[FIXED.path].num_samples == 3000
@@ -199,7 +199,7 @@ def test_what_beats_the_fixed_matrix(objective: str, field: str, searched: float
     mine, other = row(cell="net/a", **{field: searched}), row(cell="net/b", **{field: fixed})
     over = Estimate(value=0.9, low=0.7, high=1.01)
     found = Confirmed(
-        objective=objective, finalists=[mine], losses={}, kept=["net/a"], fixed=other, winner=mine, over_fixed=over
+        objective=objective, finalists=[mine], losses={}, keepers=["net/a"], fixed=other, winner=mine, over_fixed=over
     )
     assert found.is_searched is expected
 
@@ -209,7 +209,7 @@ def test_the_luckiest_of_those_that_were_launched_least_does_not_win() -> None:
     rows = [
         row(cell=path, ratio=ratio, size_bytes=9) for path, ratio in zip(kept, (0.1, 0.2, 0.5, 0.4, 0.6), strict=True)
     ]
-    more: dict[str, Any] = {"finalists": rows, "losses": {}, "kept": kept, "fixed": None, "winner": None}
+    more: dict[str, Any] = {"finalists": rows, "losses": {}, "keepers": kept, "fixed": None, "winner": None}
     found = Confirmed(**more, objective=LATENCY, over_fixed=None)
     assert found.best_finalist is rows[3]
     assert list(Confirmed(**more, objective=SIZE, over_fixed=None).timed) == kept, "sizes are what they are"
@@ -224,14 +224,14 @@ def test_the_winner_of_an_earlier_search_may_win_again(monkeypatch: pytest.Monke
     bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
     found = bed.search()
     assert bed.asked == [FIXED.path, PLAIN.path, *paths(NOISY)], "the other proposals are slower than it"
-    assert found.kept == [path]
+    assert found.keepers == [path]
     (again,) = saved.read(tmp_path)
     assert again.winner == path
     bed = Bed(monkeypatch, tmp_path, {path: 60})
-    assert bed.search().kept == paths(MIDDLE), "it is asked by what is to be kept to now, and so are the others"
+    assert bed.search().keepers == paths(MIDDLE), "it is asked by what is to be kept to now, and so are the others"
     saved.save(tmp_path, dataclasses.replace(before, winner="net/a"))
     bed = Bed(monkeypatch, tmp_path, {own(MIDDLE).path: 60})
-    assert bed.search().kept == [], "no proposal of the search"
+    assert bed.search().keepers == [], "no proposal of the search"
 
 
 def test_the_winner_of_an_earlier_search_is_among_those_that_are_measured_at_length(
@@ -244,7 +244,7 @@ def test_the_winner_of_an_earlier_search_is_among_those_that_are_measured_at_len
         tmp_path, SavedSearch(schema=saved.SCHEMA, request=REQUEST, objective=LATENCY, outcomes=(outcome,), winner=path)
     )
     bed = Bed(monkeypatch, tmp_path, {})
-    assert bed.search().kept == paths(NOISY, MIDDLE)
+    assert bed.search().keepers == paths(NOISY, MIDDLE)
     assert path in bed.measured[-3:]
 
 
