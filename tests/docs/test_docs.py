@@ -198,6 +198,21 @@ def test_every_column_is_explained() -> None:
     assert sorted(keys) == sorted(COLUMNS)
 
 
+def test_titles_of_columns_are_those_of_the_tables() -> None:
+    """In the second column of the same list; what stands elsewhere than in a column of its own says where."""
+    prose, _ = split(ROOT / "docs" / "reading-the-table.md")
+    section = prose.partition("## Every column\n")[2].partition("\n## ")[0]
+    titles = {
+        keys[0]: line.split("|")[2].strip()
+        for line in section.splitlines()
+        if line.startswith("| `") and len(keys := spans(line.split("|")[1])) == 1
+    }
+    elsewhere = re.compile(r"|notes|verdict|a `\*` behind the number|(in|under|above) the .*|in the titles? of .*")
+    named = {key: title for key, title in titles.items() if not elsewhere.fullmatch(title)}
+    assert len(named) > 25
+    assert {key: title for key, title in named.items() if not title.startswith(COLUMNS[key].title)} == {}
+
+
 @pytest.mark.parametrize("kind", [api.Task, api.Exporter, api.Variant, api.Runtime, api.Session])
 def test_what_an_author_can_say_is_listed(kind: type) -> None:
     """In the first column of the page's table for each class of the interface."""
