@@ -34,7 +34,7 @@ def export(
     missing = left_out(rows)
     if not cells:
         raise InputError(
-            f"there is nothing to export, which takes a cell that was timed and is right: {missing or 'no cell fits'}",
+            f"there is nothing to export: {missing or 'there is no cell'}; a cell that was timed and is right can be",
             fix="`bench run` measures cells",
         )
     options.say_notes(filter(None, [missing]))

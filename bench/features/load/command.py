@@ -208,7 +208,7 @@ def _measure(
     from bench.cli import progress
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
-    from bench.features.load.plan import _Plan
+    from bench.features.load.plan import Plan
     from bench.features.load.sweep import Services, notes_on_several
     from bench.measure import machine
     from bench.measure.block import Method
@@ -224,7 +224,7 @@ def _measure(
     store = KeepingStore(results, machine.name(), ctx.obj or Stopping())
     settings = Options(method=Method(limits=limits), baseline=chosen)
     with progress.observer(Console(stderr=True)) as observer:
-        services = (_Plan if plan else Services)(store, limits, observer, wanted)
+        services = (Plan if plan else Services)(store, limits, observer, wanted)
         Sweep(store, settings, observer, measure=services.measure).run(cells)
     return store
 

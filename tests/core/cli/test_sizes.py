@@ -132,7 +132,11 @@ def test_several_sizes_of_each_dimension() -> None:
         (["seq=16,"], "not a size of a dimension: 'seq=16,'"),
         (["seq=16,16"], "--dim names 'seq' twice, or a size of it"),
         (["seq=16", "seq=64"], "--dim names 'seq' twice, or a size of it; write each once, as in --dim seq=16,64"),
-        (["a=1,b=2"], "not one dimension: 'a=1,b=2'; write --dim height=224,448 --dim width=320"),
+        (
+            ["a=1,b=2"],
+            "not one dimension: 'a=1,b=2'; each has an option of its own, with its sizes: "
+            "write --dim height=224,448 --dim width=320",
+        ),
         (["seq=-1,4"], "not a size of a dimension: 'seq=-1,4'"),
     ],
 )

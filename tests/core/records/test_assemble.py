@@ -39,7 +39,7 @@ def rows(*records: Record, **options: Any) -> dict[str, Row]:
 
 
 def test_keys_are_the_promised_ones_in_order() -> None:
-    assert tuple(KEYS.split()) == COLUMNS
+    assert tuple(KEYS.split()) == tuple(COLUMNS)
 
 
 def test_figures_of_a_cell() -> None:

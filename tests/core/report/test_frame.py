@@ -28,7 +28,7 @@ def rows() -> list[assemble.Row]:
 def test_types_do_not_depend_on_values() -> None:
     found = frame.frame(rows())
 
-    assert tuple(found.columns) == COLUMNS
+    assert tuple(found.columns) == tuple(COLUMNS)
     assert len(found) == 5
     assert str(found["macs"].dtype) == str(found["batch"].dtype) == "Int64"  # nothing has MACs here
     assert str(found["ratio"].dtype) == "float64"
@@ -72,5 +72,5 @@ def test_parquet_keeps_types_and_values() -> None:
 def test_without_pandas_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
 
-    with pytest.raises(InputError, match=r"needs pandas; pip install 'inferometer\[data\]'"):
+    with pytest.raises(InputError, match=r"needs pandas, which is not installed \(pip install 'inferometer\[data\]'\)"):
         frame.frame(rows())

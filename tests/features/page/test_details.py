@@ -6,12 +6,13 @@ import pytest
 
 from bench.features.page.details import text_of
 from bench.records.columns import Unit
+from bench.report.writing import DASH
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (None, Unit.TIME, "\N{EM DASH}"),
+        (None, Unit.TIME, DASH),
         (1_234_567, Unit.TIME, "1.235 ms"),
         (999, Unit.BYTES, "999 B"),
         (5_978_112, Unit.BYTES, "5.978 MB"),
