@@ -69,7 +69,7 @@ def _stored(content: bytes) -> _Object:
         InputError: it holds none.
     """
     if content[:1] != b"{":
-        raise InputError(f"it begins with {content[:4]!r}; JSON and UBJSON begin an object with {{, and one is allowed")
+        raise InputError(f"it holds no object of JSON or UBJSON, which begins with {{: it begins with {content[:4]!r}")
     try:
         is_binary = content[1:2].isalpha()
         stored = ubjson.read(content) if is_binary else json.loads(content, object_pairs_hook=_pairs)

@@ -55,7 +55,10 @@ def test_what_cannot_be_asked(harness: Harness) -> None:
         (("--latency", "20"), "a time without a unit is in seconds; write 20ms"),
         (("--baseline", CELL.replace("b1t1", "b2t1")), "answers another request than the cells"),
         (("--baseline", CELL, "--plan"), "--plan compares with the way that answers most requests a second"),
-        (("--plan", "--rate", "5", "--max-batch", "4"), "--plan chooses for itself: leave out --rate, --max-batch"),
+        (
+            ("--plan", "--rate", "5", "--max-batch", "4"),
+            "--plan chooses --rate, --max-batch for itself, and takes none (leave out --rate, --max-batch)",
+        ),
     ):
         harness.here("load", CELL, *asked, code=2)
         assert told in harness.stderr()

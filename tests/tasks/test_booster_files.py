@@ -296,7 +296,7 @@ def model(stored: Any) -> Any:
         (lambda s: tree(s)["categories_nodes"].__setitem__(0, 99), "categories_nodes of its tree 0 (names|go)"),
         (
             lambda s: tree(s)["split_type"].__setitem__(0, 1 - tree(s)["split_type"][0]),
-            "does not fit feature_types",
+            r"split_type of its tree 0 is 0 at node 0; by feature_types it must be 1",
         ),
         (lambda s: tree(s).update(split_type=[0]), "split_type of its tree 0 has 1 numbers, and num_nodes says"),
         (lambda s: s["learner"]["gradient_booster"].update(name="x"), "its gradient_booster has 'x' for name; gbtree,"),

@@ -30,7 +30,10 @@ MODEL = bytes(range(256)) * (LARGE // 100)
         ("file:///etc/passwd", "reached over https alone, and .* leads to file://"),
         ("ftp://127.0.0.1/x", "reached over https alone, and .* leads to ftp://127.0.0.1"),
         ("data:,x", "reached over https alone"),
-        ("http://example.org/x?signature=secret", r"leads to http://example\.org$"),
+        (
+            "http://example.org/x?signature=secret",
+            r"leads to http://example\.org \(HF_ENDPOINT names another hub, beginning with https://\)$",
+        ),
         ("https://user:secret@example.org/x", "has a name or a password in it: https://example.org"),
         ("https://[::1/x", "leads to what is no address"),
         ("https://example.org:x/y", "leads to what is no address"),

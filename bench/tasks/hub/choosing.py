@@ -163,7 +163,7 @@ def _named(files: Mapping[str, Entry], reference: Reference, path: str, *, trust
     elif (model_format := _format_of(names)) is None:
         raise InputError(
             f"{here} is a folder of no kind that can be measured; {formats.allowed()}",
-            fix=f"name another path in {bare}",
+            fix="name another path of the repository",
         )
     if model_format is not None and model_format.code is not None and not trust:
         raise InputError(f"{here} holds {model_format.code}; add --trust to fetch and load it")

@@ -18,7 +18,7 @@ from bench.features.page import document as pages
 from bench.records import folder
 from support import page_records as made
 
-PUBLISHED = Path(__file__).parents[2] / "results" / "reference"
+PUBLISHED = Path(__file__).parents[3] / "results" / "reference"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 SMALL_PHONE = {"width": 375, "height": 667}

@@ -132,7 +132,7 @@ def test_the_answer_names_what_is_saved_and_says_when_samples_are_too_few() -> N
     parts = {"objective": SIZE, "losses": {}, "over_fixed": None, "finalists": [untimed, timed], "fixed": fixed}
     won = confirm.Confirmed(**parts, keepers=["net/a", "net/b"], winner=timed)  # type: ignore[arg-type]
     assert "net/b\nbeats net/c" in report.render(won, [])
-    few = {**parts, "fixed": None, "kept": [], "winner": None, "too_few": "30 held-out samples are too few"}
+    few = {**parts, "fixed": None, "keepers": [], "winner": None, "too_few": "30 held-out samples are too few"}
     none = confirm.Confirmed(**few)  # type: ignore[arg-type]
     assert "No deployment keeps the metric: 30 held-out samples are too few." in report.render(none, [])
     idle = confirm.Confirmed(**{**parts, "finalists": []}, keepers=[], winner=fixed)  # type: ignore[arg-type]
