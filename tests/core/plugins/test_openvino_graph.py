@@ -393,9 +393,7 @@ def test_archives_are_written_at_the_shapes_that_are_asked_for(tmp_path: Path) -
     ir.save(model, tmp_path / "model.openvino")
     graph.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 4)})
     assert profile(tmp_path / "graph.onnx").macs == 5 * 4 * 3
-    with pytest.raises(
-        InputError, match=r"the shapes {'x': \(5, 7\)} do not fit the model: .*--shape and --dim give others"
-    ):
+    with pytest.raises(InputError, match=r"the shapes {'x': \(5, 7\)} do not fit the model"):
         graph.of_archive(tmp_path / "model.openvino", tmp_path / "graph.onnx", {"x": (5, 7)})
 
 
