@@ -23,7 +23,7 @@ from bench.measure.memory import MemoryLog, rss_bytes_if_started
 from bench.measure.session import Opened
 from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, output_checks
-from bench.plugins import catalog, generating
+from bench.plugins import catalog
 from bench.tasks import formats
 
 
@@ -143,7 +143,7 @@ def verify(
     task, runtime = catalog.task(opened.task), catalog.runtime(opened.runtime)
     samples = task.samples("test")
     import_packages(cell=cell, artifact=artifact)
-    with output_checks.opened(runtime, Path(artifact), task=task, **_how(opened)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **arguments_of(opened)) as session:
         call, precision = judged_call(session, margins=reference is None), session.precision
         expected = feeding.load_outputs(Path(reference)) if reference is not None else None
         if until is None or expected is None or task.request is not None:
@@ -180,7 +180,7 @@ def run_split(
     task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
     samples = Samples(inputs=load_arrays(Path(inputs)), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with output_checks.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **arguments_of(known)) as session:
         outputs = feeding.run_all(judged_call(session, margins=is_reference), task, samples, known.batch)
         feeding.save_outputs(Path(save_outputs), outputs)
         return _of_session(session, task, samples, outputs, known.batch)
@@ -225,7 +225,7 @@ def explained(*, cell: str, artifact: str, inputs: str, reference: str, seed: in
                 path = folder / path.name
                 rounding.write_changed(Path(artifact), path, generator)
             opened = output_checks.opened(
-                runtime, path, task=rounding.with_changed_weights(task, generator), **_how(known)
+                runtime, path, task=rounding.with_changed_weights(task, generator), **arguments_of(known)
             )
         except rounding.ReducedError:
             return {"shares": None}
@@ -262,7 +262,7 @@ def spot_check(
     rows = spot.rows(samples.num_samples, known.batch)
     few = Samples(inputs=feeding.rows_of(samples.inputs, rows), targets=None)
     import_packages(cell=cell, artifact=artifact)
-    with output_checks.opened(runtime, Path(artifact), task=task, **_how(known)) as session:
+    with output_checks.opened(runtime, Path(artifact), task=task, **arguments_of(known)) as session:
         own_outputs = feeding.run_all(judged_call(session), task, few, known.batch)
         figures = _of_session(session, task, few, own_outputs, known.batch)
     whole = msgspec.convert(verified, Quality)
@@ -328,7 +328,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
     }
 
 
-def _how(cell: Cell) -> dict[str, Any]:
+def arguments_of(cell: Cell) -> dict[str, Any]:
     """The arguments of `Runtime.open` that a cell determines, besides the artifact and the task.
 
     Raises:
@@ -342,54 +342,6 @@ def inspect(*, cell: str, artifact: str, shapes: dict[str, list[int]]) -> dict[s
     """Ask a runtime how it runs an artifact: in which precision, and which nodes on which provider."""
     known = Cell.from_path(cell)
     return catalog.runtime(known.runtime).inspect(Path(artifact), provider=str(known.provider), shapes=shapes)
-
-
-def profile_nodes(*, cell: str, artifact: str, inputs: str, num_runs: int) -> dict[str, Any]:
-    """Ask a runtime's own profiler for the time of each node; `nodes` is None where the runtime has no profiler."""
-    known = Cell.from_path(cell)
-    task, runtime = catalog.task(known.task), catalog.runtime(known.runtime)
-    runtime.import_packages()
-    feeds = _first_request(task, inputs, known.batch)
-    nodes = runtime.profile_nodes(Path(artifact), task=task, **_how(known), feeds=feeds, num_runs=num_runs)
-    return {"nodes": None if nodes is None else [dataclasses.asdict(node) for node in nodes]}
-
-
-def drift(
-    *, task: str, before: str, after: str, batch: int, inputs: str, tolerance: float, names: dict[str, str] | None
-) -> dict[str, Any]:
-    """Find where one ONNX file's values first differ from another's: see `bench.onnxfile.diff.drift`.
-
-    Args:
-        task: name of the task whose inputs are fed.
-        before: path of the first ONNX file.
-        after: path of the second ONNX file.
-        batch: number of samples in the inference.
-        inputs: path of an `.npz` file with the inputs.
-        tolerance: largest difference that is no drift, as a share of the largest magnitude.
-        names: names of the tensors that both files share, from `after` to `before`; None for equal names.
-    """
-    from bench.onnxfile.diff import drift
-
-    definition = catalog.task(task)
-    specs = definition.outputs if definition.request is None else definition.request.decoder.outputs
-    comparison = drift.find(
-        Path(before),
-        Path(after),
-        feeds=_first_request(definition, inputs, batch),
-        outputs=[spec.name for spec in specs],
-        tolerance=tolerance,
-        names=names,
-    )
-    return dataclasses.asdict(comparison)
-
-
-def _first_request(task: Task, inputs: str, batch: int) -> Arrays:
-    """The first samples of a split, as many as a request has; of a generation, what the timed pass takes."""
-    samples = load_arrays(Path(inputs))
-    if task.request is not None:
-        return generating.pass_feeds(task.request, samples[IDS][0].reshape(-1))
-    num_samples = len(next(iter(samples.values())))
-    return feeding.feeds(task, samples, [row % num_samples for row in range(batch)])
 
 
 def import_packages(*, cell: str, artifact: str) -> dict[str, Any]:
@@ -416,7 +368,7 @@ def _import_packages(cell: Cell, artifact: Path) -> None:
 def open_session(*, cell: str, artifact: str, inputs: str) -> Opened:
     """Open an artifact and run its first request; the time and the memory of each step are recorded."""
     known = Cell.from_path(cell)
-    task, runtime, how = catalog.task(known.task), catalog.runtime(known.runtime), _how(known)
+    task, runtime, how = catalog.task(known.task), catalog.runtime(known.runtime), arguments_of(known)
     requests = feeding.timed(task, load_arrays(Path(inputs)), known.batch)
     memory = MemoryLog()
     with memory.phase("imports"):

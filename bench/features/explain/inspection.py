@@ -12,10 +12,11 @@ from bench.api import NodeTime, Task
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
+from bench.features.explain import worker_requests
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.onnxfile import requests
-from bench.pipeline import opening, operations, prepare
+from bench.pipeline import opening, prepare
 
 NUM_RUNS = 20
 """Number of inferences that a profiler measures."""
@@ -29,7 +30,7 @@ def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) ->
     """
     opened = {**opening.arguments(cell, artifact.path), "inputs": str(prepare.inputs_of(task, limits))}
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(operations.profile_nodes, timeout_s=limits.verify_s, **opened, num_runs=NUM_RUNS)
+        answer = child.request(worker_requests.profile_nodes, timeout_s=limits.verify_s, **opened, num_runs=NUM_RUNS)
     try:
         return msgspec.convert(answer["nodes"], list[NodeTime] | None)
     except msgspec.ValidationError as error:
@@ -79,7 +80,7 @@ def drift(
         ChildError: the two files cannot be compared.
     """
     return _ask(
-        operations.drift,
+        worker_requests.drift,
         limits,
         task=task.name,
         before=str(before.path),

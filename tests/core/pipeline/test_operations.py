@@ -65,7 +65,6 @@ def test_imports_what_builds_the_model_only_where_the_runtime_builds_it(
     [
         (operations.open_session, {}),
         (operations.run_split, {"save_outputs": "made.npz"}),
-        (operations.profile_nodes, {"num_runs": 1}),
     ],
 )
 def test_nothing_is_opened_on_a_provider_that_is_not_there(

@@ -14,6 +14,7 @@ from bench.api.errors import RefusedError
 from bench.pipeline import operations
 from bench.plugins import catalog, generating, steps
 from support import deferred
+from support.features import needs
 
 pytest.importorskip("onnxruntime")
 deferred.importorskip("onnxscript")
@@ -81,15 +82,18 @@ def test_a_pass_has_no_static_shapes(exported: Path, task: Task, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("asked", "num_tokens"), [("new=1,prompt=16", 16), ("new=4,prompt=16", 1)])
+@needs("explain")
 def test_the_timed_pass_is_profiled_and_held_against_the_plain_one(
     exported: Path, grouped: Path, tmp_path: Path, asked: str, num_tokens: int
 ) -> None:
+    from bench.features.explain import worker_requests
+
     task, inputs = f"codegen_lm~generate@{asked}", tmp_path / "inputs.npz"
     operations.save_inputs(task=task, split="test", target=str(inputs))
 
     cell = f"{task}/torch/torch_onnx/ort_gqa/onnxruntime/cpu/b1t1"
-    nodes = operations.profile_nodes(cell=cell, artifact=str(grouped), inputs=str(inputs), num_runs=2)["nodes"]
-    found = operations.drift(
+    nodes = worker_requests.profile_nodes(cell=cell, artifact=str(grouped), inputs=str(inputs), num_runs=2)["nodes"]
+    found = worker_requests.drift(
         task=task,
         before=str(exported),
         after=str(grouped),
