@@ -15,7 +15,7 @@ from bench.api.cell import Cell
 from bench.features.search import search as searching
 from bench.features.search.design import Choice, Design, design
 from bench.features.search.effects import Tried
-from bench.features.search.search import LATENCY, Proposal
+from bench.features.search.proposals import LATENCY, Proposal
 from bench.pipeline.sweep_options import Options
 from bench.records.rows import Row
 

@@ -12,7 +12,7 @@ from bench.api.errors import InputError
 from bench.api.loss_units import ANY
 from bench.api.names import ProviderName, Role
 from bench.decisions.constraints import Constraints, qualified, too_few_samples, unit_of
-from bench.features.search.search import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
+from bench.features.search.proposals import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
 from bench.measure.questions import Aims
 from bench.measure.stats import Estimate

@@ -15,7 +15,8 @@ from bench.api.loss_units import DB
 from bench.features.search import saved
 from bench.features.search.design import Design
 from bench.features.search.effects import Effects, Key, decibels
-from bench.features.search.search import LATENCY, MEMORY, SIZE, Outcome, Proposal, front
+from bench.features.search.proposals import LATENCY, MEMORY, SIZE, Proposal, front
+from bench.features.search.search import Outcome
 from bench.report.figures import canvas
 from bench.report.figures.canvas import COLOURS, MARKERS
 

@@ -12,7 +12,7 @@ from bench.api.cell import RAW, Cell, chain_of
 from bench.api.errors import BenchError, InputError
 from bench.api.names import ProviderName, Role
 from bench.features.search.design import Design, design
-from bench.features.search.search import FIGURES, LATENCY, SIZE
+from bench.features.search.proposals import FIGURES, LATENCY, SIZE
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, sweeps
 from bench.plugins import catalog

@@ -10,7 +10,7 @@ from bench.api.loss_units import DB, SHARE
 from bench.decisions.constraints import unit_of
 from bench.features.search.confirm import Confirmed
 from bench.features.search.effects import decibels
-from bench.features.search.search import FIGURES, LATENCY, SIZE, Proposal, front
+from bench.features.search.proposals import FIGURES, LATENCY, SIZE, Proposal, front
 from bench.plugins import catalog
 from bench.records import ranking
 from bench.records.rows import Row

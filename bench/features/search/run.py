@@ -67,7 +67,7 @@ class Keeping:
     Args:
         place: the folder of the machine's results.
         request: task, batch and threads.
-        objective: one of `search.FIGURES`.
+        objective: one of `proposals.FIGURES`.
         designs: the designs to search over; what was tried of others is not kept any longer.
     """
 
@@ -135,7 +135,7 @@ def run(
     Args:
         request: task, batch and threads.
         constraints: what the deployment must keep to.
-        objective: one of `search.FIGURES`.
+        objective: one of `proposals.FIGURES`.
         ends_s: time by `time.monotonic` at which the search is to end.
         store: where rows are stored.
         options: how rows are measured.

@@ -13,7 +13,8 @@ from bench.api import files
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.features.search.effects import Tried
-from bench.features.search.search import FIGURES, Outcome
+from bench.features.search.proposals import FIGURES
+from bench.features.search.search import Outcome
 from bench.records.store import write_atomically
 
 FOLDER = "searches"

@@ -10,8 +10,9 @@ import pytest
 from bench.api.names import TaskName
 from bench.features.search import confirm, explain, figures, saved
 from bench.features.search import render as report
+from bench.features.search.proposals import LATENCY, SIZE, Proposal
 from bench.features.search.saved import SavedSearch
-from bench.features.search.search import LATENCY, SIZE, Outcome, Proposal
+from bench.features.search.search import Outcome
 from bench.measure.stats import Estimate
 from support.searches import Bed, go, made, row, search_of, tried
 

@@ -17,8 +17,9 @@ from bench.api.names import PluginName, TaskName
 from bench.decisions.pick import Constraints
 from bench.features.search import confirm, run, saved
 from bench.features.search.confirm import Confirmed
+from bench.features.search.proposals import LATENCY, MEMORY, SIZE, Proposal
 from bench.features.search.saved import SavedSearch
-from bench.features.search.search import LATENCY, MEMORY, SIZE, Outcome
+from bench.features.search.search import Outcome
 from bench.measure.stats import Estimate
 from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
@@ -65,7 +66,7 @@ class Bed:
         outcome = SimpleNamespace(
             design=made(), tried=tuple(tried(choice, ratio=ratio, noise=noise) for choice, ratio, noise in figures)
         )
-        outcome.proposals = [run.search.Proposal(design=made(), choice=one.choice, tried=one) for one in outcome.tried]
+        outcome.proposals = [Proposal(design=made(), choice=one.choice, tried=one) for one in outcome.tried]
         one = SimpleNamespace(design=made(), outcome=outcome)
         monkeypatch.setattr(run.search, "run", lambda *_: [one])
         monkeypatch.setattr(confirm.catalog, "variants", lambda: {"raw": None, "int8_dynamic": FREE})

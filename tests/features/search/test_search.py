@@ -20,7 +20,7 @@ from bench.features.search import confirm, initial_designs
 from bench.features.search import search as searching
 from bench.features.search.design import Design
 from bench.features.search.effects import Tried
-from bench.features.search.search import LATENCY, SIZE, Proposal, front, tried_of
+from bench.features.search.proposals import LATENCY, SIZE, Proposal, front, tried_of
 from bench.plugins import tuning
 from bench.records.metric_loss import Lost
 from bench.records.rows import Row
