@@ -1,8 +1,8 @@
 """Without the folder of a feature everything else works: each is removed in turn from a clone, and its tests pass.
 
 A clone of the last commit loses the folder of one feature of `bench/features` and its tests; then the rest of the tests
-run there, but for those of the documents, which hold the pages to all commands. The folder keeps what is done for this
-commit, and the same command goes on. A feature takes as long as `make test`.
+run there, but for those of the documents, which hold the pages to all commands. What passed at this commit is kept in
+the folder, and the same command goes on. A feature takes as long as `make test`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def without(name: str, folder: Path, tests: list[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", CHOSEN, "-n", "2"]
     command += ["--dist", "loadgroup", "--no-loadscope-reorder", *chosen]
     environment = {**os.environ, "PYTHONPATH": str(clone), "SESSION_CACHE": str(ROOT / ".cache" / "tests")}
+    environment.pop("BENCH_PATH", None)  # `instrument` sets it to plugins of the benchmarks
     ran = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, check=False)
     lines = ran.stdout.splitlines()
     (folder / f"{name}.txt").write_text(ran.stdout + ran.stderr)
@@ -64,16 +65,22 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     kept = folder / f"{commit.stdout.strip()[:12]}.json"
-    done = json.loads(kept.read_text()) if kept.exists() else {}
+    passed = json.loads(kept.read_text()) if kept.exists() else {}
+    failures = []
     for name in arguments.only or features():
         key = " ".join([name, *arguments.tests])
-        if key not in done:
+        said = passed.get(key)
+        if said is None:
             begin = time.monotonic()
             status, said = without(name, folder, arguments.tests)
-            done[key] = {"status": status, "said": said, "seconds": round(time.monotonic() - begin)}
-            kept.write_text(json.dumps(done, indent=1))
-        print(f"without {name}: {done[key]['said']}", flush=True)
-    instrument.finish([f"without {key}: {entry['said']}" for key, entry in done.items() if entry["status"]])
+            said += f" ({time.monotonic() - begin:.0f} s)"
+            if status:
+                failures.append(f"without {name}: {said}")
+            else:
+                passed[key] = said
+                kept.write_text(json.dumps(passed, indent=1))
+        print(f"without {name}: {said}", flush=True)
+    instrument.finish(failures)
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def _header(file: IO[bytes], size_bytes: int, what: str) -> _Header:
     if len(shape) > _MOST_AXES or any(size < 0 for size in shape):
         raise InputError(
             f"{what} has the shape {_told(shape)}; up to {_MOST_AXES} sizes of 0 and more are read; "
-            "write it anew with numpy.save or numpy.savez"
+            "save an array of fewer axes with numpy.save or numpy.savez"
         )
     count = math.prod(shape)
     if not dtype.itemsize and count:

@@ -41,7 +41,7 @@ class Stopping:
         keeps: whether the command is known to store launches, so that the same command goes on from these.
 
     Attributes:
-        keeps: the same, which a store sets that counts launches.
+        keeps: the same; the command sets it where the entry point does not know.
         num_kept: number of launches that the command has stored.
         at_once: whether the process is to end without Python's own end, because threads of it are in C code that does
             not bear that.

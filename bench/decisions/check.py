@@ -152,7 +152,7 @@ def pair_of_files(
     if artifact.format != pinned_artifact.format:
         raise InputError(
             f"{new} is {artifact.format}, and {pinned} is {pinned_artifact.format}; a pair has one format",
-            fix=f"`bench compare {pinned} {new}` compares any two",
+            fix="name two files of one format; `bench run --model FILE` measures any alone",
         )
     notes = [note for note in adopted.notes if note in before.notes]  # such as sizes that were guessed for both
     notes += [f"{pinned}: {note}" for note in before.notes if note not in notes]

@@ -36,9 +36,16 @@ def roles(baseline: M, members: Iterable[M]) -> list[tuple[M, str]]:
     return random.sample(every, len(every))
 
 
-def take(seats: Sequence[S], act: Callable[[S], None], leave: Callable[[S, ChildError], None]) -> None:
-    """Let each seat act, in random order, and let those that fail leave."""
+def take(
+    seats: Sequence[S],
+    act: Callable[[S], None],
+    leave: Callable[[S, ChildError], None],
+    *,
+    on_turn: Callable[[S], None] = lambda _: None,
+) -> None:
+    """Let each seat act, in random order, and let those that fail leave; `on_turn` is called before each."""
     for seat in random.sample(seats, len(seats)):
+        on_turn(seat)
         try:
             act(seat)
         except ChildError as error:

@@ -62,11 +62,6 @@ class ColumnSpec:
     export: str = ""
 
     @property
-    def is_text(self) -> bool:
-        """Whether its values are texts, which are aligned to the left."""
-        return self.type is str
-
-    @property
     def brackets(self) -> tuple[str, str] | None:
         """The keys of the interval that is printed behind the value; None where none is."""
         low, high = self.ends

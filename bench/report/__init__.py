@@ -1,1 +1,1 @@
-"""Tables, figures and the page. It renders; every statistic comes from `records/` and `decisions/`."""
+"""Tables and figures. It renders; every statistic comes from `records/` and `decisions/`."""

@@ -134,7 +134,7 @@ def modes_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
         if not isinstance(mode, str) or mode not in _MODES:
             raise InputError(
                 f"its pooling mode {shown(mode)} is not known here; known are {', '.join(_MODES)}",
-                fix="change pooling_mode in the config.json of its pooling",
+                fix="write a Python file with build() and example_inputs()",
             )
     if len(set(modes)) != len(modes):
         raise InputError(f"its pooling_mode {shown(modes)} names a mode twice")
@@ -162,7 +162,7 @@ def check(layers: Sequence[tuple[str, Mapping[str, Any]]], folders: Sequence[Pat
             if type(value := settings.get(key, DENSE.get(key))) is not allowed:
                 raise InputError(
                     f"its {folder.name} has {shown(value)} for {key}; {_NAMES[allowed]} is allowed",
-                    fix="change its config.json",
+                    fix="write the module's config.json as sentence-transformers does",
                 )
         _activation(settings.get("activation_function", DENSE["activation_function"]))
         path = inside(weights_of(folder, trust=trust), root)

@@ -13,7 +13,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.errors import InputError
-from bench.features.explain.model_cells import plain_cell
 from bench.plugins import catalog
 from bench.records import folder as stored
 from bench.tasks import adopt
@@ -106,7 +105,7 @@ def test_own_model_with_weights_of_8_bits(harness: Any) -> None:
     shutil.copyfile(harness.folder / "mine.onnx", harness.folder / "other.onnx")
     for arguments, said in (
         (("other.onnx",), "other.onnx was not measured; `bench run --model other.onnx` measures it"),
-        ((cell, "--dim", "batch=2"), "are about the file of a model; a cell has its own"),
+        ((cell, "--dim", "batch=2"), "is a cell, which has its own (leave them out, or name a file)"),
     ):
         harness.here("explain", *arguments, code=2)
         assert said in harness.stderr()
@@ -131,6 +130,8 @@ def test_file_that_was_measured_at_several_sizes(harness: Any, monkeypatch: pyte
 
     def explained(*dims: str) -> str:
         """The cell that the command would explain."""
+        from bench.features.explain.model_cells import plain_cell
+
         catalog.forget()
         try:
             return plain_cell(stored.read(Path("results")), Path("sized.onnx"), adopt.Options(dims=dims)).path
@@ -173,4 +174,5 @@ def test_what_cannot_be_told_is_said(harness: Any) -> None:
     for path in harness.files():
         path.write_text(path.read_text().replace('"sha256":"', '"sha256":"0'))
     harness.here("explain", null, code=2)
-    assert f"what is made of {null} now is not what was measured; `bench run '{null}'`" in harness.stderr()
+    assert f"what is made of {null} now is not what was measured: its digest is " in harness.stderr()
+    assert f"(`bench run '{null}'` measures it anew)" in harness.stderr()

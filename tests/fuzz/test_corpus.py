@@ -8,15 +8,16 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.api.errors import InputError
-from bench.features.page.document import Shown
 from bench.tasks import examine
 from fuzz import apart, beside, mutations, targets, watch
 from fuzz.corpus import CORPUS, EXPECTED, Finding, findings
 from fuzz.minimise import minimised
+from support.features import needs
 
 OF_FRAMEWORKS = {"boosters": "xgboost", "ports": "litert", "pretrained": "torch"}
 """Targets that open models by their packages, in which a test without frameworks has no share."""
@@ -126,6 +127,7 @@ def test_a_formula_in_a_cell_is_noticed_and_a_number_is_none() -> None:
         watch.check_cells("name,value\n=1+1,2\n")
 
 
+@needs("page")
 @pytest.mark.parametrize(
     "hostile",
     ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<b>bold</b>", "<a href='javascript:1'>x</a>"],
@@ -135,7 +137,7 @@ def test_markup_in_the_page_is_noticed(hostile: str, monkeypatch: pytest.MonkeyP
     page = targets.target("page")
     made = page.pages.page  # type: ignore[attr-defined]
 
-    def careless(shown: Sequence[Shown], *given: object, **named: object) -> str:
+    def careless(shown: Sequence[Any], *given: object, **named: object) -> str:
         text: str = made(shown, *given, **named)
         return text.replace("</body>", "".join(next(iter(shown[0].records.values())).header.versions) + "</body>")
 

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from bench.api.loading import PACKAGE
+from bench.cli.commands import app
+from support.features import needs
 
 MESSAGES = tomllib.loads((Path(__file__).parent / "error_messages.toml").read_text())["messages"]
+
+
+def features_of(message: list[str]) -> set[str]:
+    """The features in whose folders parts of a message stand."""
+    paths = [part.removeprefix("@").partition(": ")[0] for part in message]
+    return {path.split("/")[1] for path in paths if path.startswith("features/")}
 
 
 @functools.cache
@@ -32,6 +44,17 @@ def text_of(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
+def constants(path: str) -> dict[str, str]:
+    """The texts that the module binds to names."""
+    return {
+        target.id: node.value.value
+        for node in ast.parse(source(path)).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
 @functools.cache
 def raised(path: str, function: str) -> list[str]:
     """The messages, with their mends, of all errors that functions of a name raise in a file."""
@@ -46,14 +69,21 @@ def raised(path: str, function: str) -> list[str]:
         for node in ast.walk(each)
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
     ]
-    return [" ".join(map(text_of, (*call.args, *(word.value for word in call.keywords)))) for call in calls]
+    texts = constants(path)
+    return [
+        re.sub(r"\{?\b(\w+)\b\}?", lambda name: texts.get(name[1], name[0]), words)
+        for words in (" ".join(map(text_of, (*call.args, *(word.value for word in call.keywords)))) for call in calls)
+    ]
 
 
 def test_sixty_messages_are_read() -> None:
     assert len({tuple(message[:3]) for message in MESSAGES}) == len(MESSAGES) >= 60
 
 
-@pytest.mark.parametrize(("path", "function", "wrong", "found", "allowed", "mends"), MESSAGES)
+@pytest.mark.parametrize(
+    ("path", "function", "wrong", "found", "allowed", "mends"),
+    [pytest.param(*message, marks=[needs(name) for name in features_of(message)]) for message in MESSAGES],
+)
 def test_message_has_four_parts(path: str, function: str, wrong: str, found: str, allowed: str, mends: str) -> None:
     own = [part for part in (wrong, found, allowed, mends) if not part.startswith("@")]
     assert all(own)
@@ -63,3 +93,44 @@ def test_message_has_four_parts(path: str, function: str, wrong: str, found: str
         other, _, words = part.removeprefix("@").partition(": ")
         assert words, part
         assert words in source(other), f"{other} does not say {words!r}"
+
+
+FOREIGN = {"--all", "--oneline"}
+"""Options of git that messages name."""
+
+
+def options_of(command: Any) -> Iterator[str]:
+    """The options of a command and of those below it."""
+    for parameter in command.params:
+        yield from (*parameter.opts, *parameter.secondary_opts)
+    for below in getattr(command, "commands", {}).values():
+        yield from options_of(below)
+
+
+def said() -> Iterator[tuple[str, str]]:
+    """The path of each module, and the texts in each of its `raise` statements."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                parts = (*node.exc.args, *(word.value for word in node.exc.keywords))
+                yield str(path.relative_to(PACKAGE)), " ".join(map(text_of, parts))
+
+
+def test_commands_and_options_that_messages_name_exist() -> None:
+    program = typer.main.get_command(app)
+    commands = program.commands  # type: ignore[attr-defined]
+    options = {*options_of(program), *FOREIGN}
+    unknown, num_commands, num_options = [], 0, 0
+    for path, text in said():
+        for name, below in re.findall(r"\bbench (\w+)(?: (\w+))?", text):
+            num_commands += 1
+            inner = getattr(commands.get(name), "commands", None)
+            if name not in commands or (inner is not None and below and below not in inner):
+                unknown.append(f"{path}: bench {name} {below}")
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text):
+            num_options += 1
+            if option not in options:
+                unknown.append(f"{path}: {option}")
+    assert unknown == []
+    assert num_commands > 40
+    assert num_options > 80

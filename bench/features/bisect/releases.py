@@ -29,11 +29,11 @@ def between(package: str, good: str, bad: str) -> list[str]:
             ends.append(Version(text))
         except InvalidVersion as error:
             raise InputError(
-                f"not a version: {text!r}; numbers joined by dots are allowed, such as 1.23.2",
+                f"not a version: {text!r}; a release is allowed, such as 1.23.2",
                 fix=f"`pip index versions {package}` lists what there is",
             ) from error
     if ends[0] >= ends[1]:
-        raise InputError(f"--good {good} is not earlier than --bad {bad}, as it has to be", fix="exchange the two")
+        raise InputError(f"--good {good} is not earlier than --bad {bad}, as it has to be", fix="name two in order")
     known = listed(package)
     for text, version in zip((good, bad), ends, strict=True):
         if version not in known:

@@ -34,7 +34,7 @@ def export(
     missing = left_out(rows)
     if not cells:
         raise InputError(
-            f"there is nothing to export: {missing or 'there is no cell'}; a cell that was timed and is right can be",
+            f"there is nothing to export: {missing or 'no cell'}; an export takes cells that were timed and are right",
             fix="`bench run` measures cells",
         )
     options.say_notes(filter(None, [missing]))

@@ -126,6 +126,8 @@ def run(ctx: typer.Context, at: _At, token_file: _Token = None) -> None:
     """Run a sweep on all machines of a fleet: takes all arguments of `bench run`, too."""
     from bench.cli import run as run_command
 
+    if ctx.obj is not None:
+        ctx.obj.keeps = True
     _needs_ray()
     alone = typer.Typer()
     alone.command()(run_command.run)

@@ -75,9 +75,7 @@ def picture(
     from bench.pipeline.files import ask
 
     if target.suffix != ".svg":
-        raise InputError(
-            f"a picture is an SVG file; {target} does not end with .svg", fix=f"name {target.with_suffix('.svg')}"
-        )
+        raise InputError(f"a picture is an SVG file; {target} does not end with .svg", fix="name it model.svg, say")
     file = options.graph_file(model, shape, dim, trust)
     drawing = ask("draw", requests.picture, file, **options.inputs_of(file, inputs, observe))
     options.write(drawing["svg"], target)

@@ -95,6 +95,8 @@ def load(
     from bench.features.load.serving import Batching
     from bench.features.load.sweep import Asked
 
+    if ctx.obj is not None:
+        ctx.obj.keeps = True
     scenarios, sporadic_s = _scenarios(scenario, idle)
     if plan:
         _check_plan(ctx, latency, baseline)

@@ -267,11 +267,7 @@ class _Block:
     def _everyone(self, act: Callable[[_Seat], None], name: str) -> None:
         """Act on every service, in random order; a service that fails leaves the block."""
 
-        def step(seat: _Seat) -> None:
-            self._on_step(seat.cell, name)
-            act(seat)
-
-        turns.take(self._seats, step, self._leave)
+        turns.take(self._seats, act, self._leave, on_turn=lambda seat: self._on_step(seat.cell, name))
 
     def _leave(self, seat: _Seat, error: ChildError) -> None:
         self._failures.append(Failure(member=seat.member, error=error))

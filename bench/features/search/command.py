@@ -70,6 +70,8 @@ def search(
     from bench.pipeline.sweep_options import Options
     from bench.report.terminal import Console
 
+    if ctx.obj is not None:
+        ctx.obj.keeps = True
     ends_s = time.monotonic() + units.seconds(budget)
     limits = units.limits(timeout, memory)
     description = options.own_model(dataset, None, shape, trust, metric, is_named=model is not None)

@@ -76,7 +76,7 @@ class Confirmed:
 
     @property
     def timed(self) -> Sequence[str]:
-        """Those of `kept` of which the best may win."""
+        """Those of `keepers` of which the best may win."""
         return _timed(self.keepers, self.objective)
 
     @property
@@ -235,7 +235,7 @@ def confirmed(
     if group is None:
         raise InputError(
             f"no cell of {request[0]} was timed, and finalists are compared with those that were",
-            fix=f"`bench run '{request[0]}/*'` measures them",
+            fix=f"`bench show '{request[0]}/*'` says why",
         )
     paths, keepers, rivals = ([cell.path for cell in each] for each in cells)
     timed = _timed(keepers, objective)

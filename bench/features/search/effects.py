@@ -71,7 +71,7 @@ class Effects:
         noise: to the power of the noise.
         size_bytes: to the size, in bytes.
         memory_bytes: to the peak resident set, in bytes.
-        distinct: the letters whose own effects the proposals tell apart; of letters that were only tried together
+        distinct: the letters whose own effects the proposals tell apart; of letters that were always tried together,
             only their sum is known, and what stands here for each is an equal part of it.
     """
 

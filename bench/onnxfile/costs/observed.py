@@ -120,7 +120,7 @@ def run(*, path: str, shapes: Mapping[str, Sequence[int]], inputs: str | None) -
         if len(seen[name]) > _MAX_EXECUTIONS:
             raise BenchError(
                 f"node {name!r} ran with more than {_MAX_EXECUTIONS:,} different shapes, the most that are counted",
-                fix="give --inputs for which it runs less often",
+                fix="give --inputs with fewer shapes, or --no-observe",
             )
     return {
         "nodes": {

@@ -187,4 +187,4 @@ def reason(hub: Hub, error: StatusError) -> str:
     known = _REASONS.get(error.code)
     if known is None and error.status in (401, 403, 404):
         known = _UNKNOWN
-    return f"it {known}" if known else f"{hub.host} answers with status {error.status}; give the same command later"
+    return f"it {known}" if known else f"{hub.host} answers with status {error.status}; try again later"

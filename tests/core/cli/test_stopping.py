@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.stopping import LATEST_S
+from bench.api.errors import BenchError
+from bench.cli import main
+from bench.cli.stopping import LATEST_S, Stopping
+from support.features import needs
 
 LINE = "bench: stopped; {} kept; the same command goes on\n"
 AT_IMPORT = """
@@ -141,6 +144,22 @@ def test_no_stop_is_lost(number: int, moment: str, stopped_at: Callable[[str, in
     found, seconds = stopped_at(moment, number)
     assert (found.returncode, found.stdout, found.stderr) == (128 + number, "", LINE.format("0 launches"))
     assert seconds < LATEST_S + 5  # of which the most are the start of the process on a busy machine
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["load", "no/*", "--rate", "x"], marks=needs("load")),
+        pytest.param(["search", "--budget", "x"], marks=needs("search")),
+        pytest.param(["fleet", "run", "--at", "x"], marks=needs("fleet")),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_that_stores_launches_says_so_before_it_does_anything_else(arguments: list[str]) -> None:
+    stopping = Stopping(keeps=False)
+    with pytest.raises((BenchError, SystemExit)):
+        main.app(arguments, standalone_mode=False, obj=stopping)
+    assert stopping.keeps
 
 
 KEEPING = """

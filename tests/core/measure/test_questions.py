@@ -13,16 +13,18 @@ from support import known
 MOST = 6
 
 
-def contest(
+def group(
     ratios: Mapping[str, float],
     error: float | Mapping[str, float],
     *,
     candidates: Sequence[str] = (),
-    asked: Sequence[str] | None = None,
+    verdict_cells: Sequence[str] | None = None,
     launches: Mapping[str, int] | None = None,
 ) -> ComparisonGroup:
     fitted = known.fitted(ratios, error, launches=launches)
-    return ComparisonGroup(fitted=fitted, verdict_cells=list(ratios) if asked is None else asked, candidates=candidates)
+    return ComparisonGroup(
+        fitted=fitted, verdict_cells=list(ratios) if verdict_cells is None else verdict_cells, candidates=candidates
+    )
 
 
 def asked(found: ComparisonGroup, *, most: int = MOST, **aims: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
@@ -42,12 +44,12 @@ def launches_of(found: ComparisonGroup, kind: str, *, most: int = MOST) -> int |
 )
 def test_cell_with_a_verdict_has_no_question(ratio: float, error: float) -> None:
     """Faster, slower twice, and noise twice."""
-    assert asked(contest({"a": ratio}, error)) == {}
+    assert asked(group({"a": ratio}, error)) == {}
 
 
 @pytest.mark.parametrize(("ratio", "error"), [(0.97, 0.02), (1.05, 0.03), (1.0, 0.012)])
 def test_cell_without_a_verdict_has_one(ratio: float, error: float) -> None:
-    assert list(asked(contest({"a": ratio}, error))) == [(VERDICT, ("a",))]
+    assert list(asked(group({"a": ratio}, error))) == [(VERDICT, ("a",))]
 
 
 def test_launches_that_a_verdict_needs_by_hand() -> None:
@@ -56,22 +58,22 @@ def test_launches_that_a_verdict_needs_by_hand() -> None:
     Six looks at a level of 1.4 % each are wrong in 5 % together.
     """
     # 4 % may become 6 %, and 2.45 x 2 % x sqrt(3 / 4) is 4.2 %.
-    assert asked(contest({"a": math.exp(0.04)}, 0.02)) == {(VERDICT, ("a",)): 1}
+    assert asked(group({"a": math.exp(0.04)}, 0.02)) == {(VERDICT, ("a",)): 1}
     # 2.45 x 1.1 % x sqrt(3 / 6) is 1.91 %, and with five launches 2.1 %.
-    assert asked(contest({"a": 1.0}, 0.011)) == {(VERDICT, ("a",)): 3}
+    assert asked(group({"a": 1.0}, 0.011)) == {(VERDICT, ("a",)): 3}
     # 2.45 x 1.2 % x sqrt(3 / 6) is 2.08 %, and 1.2 % less the floor is no more either.
-    assert asked(contest({"a": 1.0}, 0.012)) == {(VERDICT, ("a",)): None}
+    assert asked(group({"a": 1.0}, 0.012)) == {(VERDICT, ("a",)): None}
 
 
 def test_verdict_as_it_is_shown_does_not_stop_a_sweep() -> None:
     """A sweep stops at the first verdict, so it waits for one that six looks together leave at 5 %."""
-    close = contest({"a": 1.05}, 0.021)
+    close = group({"a": 1.05}, 0.021)
     assert close.fitted.against_baseline("a").verdict(0.02) == "slower"
     assert list(asked(close)) == [(VERDICT, ("a",))]
 
 
 def test_question_that_the_allowed_launches_cannot_answer() -> None:
-    hopeless = contest({"a": 1.0}, 0.1)
+    hopeless = group({"a": 1.0}, 0.1)
     assert launches_of(hopeless, VERDICT) is None
     unlikely = Question(kind=BEST, cells=("a",), launches=None)
     assert unlikely.urgency < Question(kind=GAIN, cells=("a",), launches=12).urgency
@@ -79,15 +81,15 @@ def test_question_that_the_allowed_launches_cannot_answer() -> None:
     # Moved by 10 %, it needs 2.71 x 10 % x sqrt(3 / n) < 9.5 % where there are 25 looks: 25 launches.
     assert launches_of(hopeless, VERDICT, most=25) == 22
     assert launches_of(hopeless, VERDICT, most=24) is None
-    full = contest({"a": 0.97}, 0.02, launches={"a": MOST})
+    full = group({"a": 0.97}, 0.02, launches={"a": MOST})
     assert asked(full) == {(VERDICT, ("a",)): None}
 
 
-def test_verdicts_are_corrected_for_the_cells_of_all_contests() -> None:
+def test_verdicts_are_corrected_for_the_cells_of_all_groups() -> None:
     """Alone, 2.6 standard errors beyond the floor are enough; among forty cells without a difference they are not."""
-    one = contest({"a": math.exp(0.031)}, 0.01)
+    one = group({"a": math.exp(0.031)}, 0.01)
     assert asked(one) == {}
-    others = contest({f"v{number}": 1.0 for number in range(40)}, 0.001)
+    others = group({f"v{number}": 1.0 for number in range(40)}, 0.001)
     first, second = open_questions([one, others], Aims(), most=MOST)
     assert [(question.kind, question.cells) for question in first] == [(VERDICT, ("a",))]
     assert second == []
@@ -95,14 +97,14 @@ def test_verdicts_are_corrected_for_the_cells_of_all_contests() -> None:
 
 def test_only_what_was_asked_and_has_run_gets_a_verdict() -> None:
     ratios = {"a": 0.97, "b": 0.97}
-    found = contest(ratios, 0.02, asked=["baseline", "b", "absent"])
+    found = group(ratios, 0.02, verdict_cells=["baseline", "b", "absent"])
     assert list(asked(found)) == [(VERDICT, ("b",))]
 
 
 def test_winner_is_asked_until_it_may_be_slower_by_no_more_than_the_regret() -> None:
     """One rival, 5 % less what was spent on one side over six looks: 2.21 standard errors of the difference."""
     for sd, is_open in ((0.026, True), (0.02, False)):
-        found = contest(
+        found = group(
             {"first": 0.5, "rival": 0.5},
             {"first": sd / math.sqrt(2), "rival": sd / math.sqrt(2)},
             candidates=["first", "rival"],
@@ -115,7 +117,7 @@ def test_rival_is_asked_until_it_is_equal_or_slower() -> None:
     """The winner is known; whether the rival is within 3 % of it is not."""
 
     def found(ratio: float, sd: float) -> dict[tuple[str, tuple[str, ...]], int | None]:
-        return asked(contest({"first": 0.5, "rival": 0.5 * ratio}, sd, candidates=["first", "rival"]))
+        return asked(group({"first": 0.5, "rival": 0.5 * ratio}, sd, candidates=["first", "rival"]))
 
     assert list(found(1.02, 0.008)) == [(WITHIN, ("rival", "first"))]
     assert found(1.02, 0.002) == {}
@@ -124,8 +126,8 @@ def test_rival_is_asked_until_it_is_equal_or_slower() -> None:
 
 def test_gain_is_asked_until_its_interval_is_as_narrow_as_the_margin() -> None:
     """1.96 standard errors must be 2 %, so one error 1.01 %; after twice the launches 1.3 % are 0.92 %."""
-    assert asked(contest({"first": 0.5, "far": 0.9}, {"first": 0.010, "far": 0.01}, candidates=["first"])) == {}
-    found = contest({"first": 0.5, "far": 0.9}, {"first": 0.013, "far": 0.01}, candidates=["first"])
+    assert asked(group({"first": 0.5, "far": 0.9}, {"first": 0.010, "far": 0.01}, candidates=["first"])) == {}
+    found = group({"first": 0.5, "far": 0.9}, {"first": 0.013, "far": 0.01}, candidates=["first"])
     assert asked(found) == {(GAIN, ("first",)): 2}, "five launches: 1.96 x 1.3 % x sqrt(3 / 5) = 1.97 %"
     assert asked(found, margin=0.05) == {}
 
@@ -134,55 +136,55 @@ def test_gain_is_asked_until_its_interval_is_as_narrow_as_the_margin() -> None:
 def test_winner_and_rivals_need_two_launches_however_sure_they_are(single: str) -> None:
     """All errors are known to be small, and the cell that lacks a launch may be either of the two."""
     launches = {"first": 3, "rival": 3, single: 1}
-    found = contest({"first": 0.5, "rival": 0.505}, 0.0005, candidates=["first", "rival"], launches=launches)
+    found = group({"first": 0.5, "rival": 0.505}, 0.0005, candidates=["first", "rival"], launches=launches)
     assert asked(found) == {(BEST, ("rival", "first")): 1}
 
 
 def test_winner_without_rivals_needs_two_launches() -> None:
     """A cell that is far behind needs no second launch; where there is nothing to win, nor does the first."""
     launches = {"first": 1, "far": 1}
-    found = contest({"first": 0.5, "far": 0.9}, 0.0005, candidates=["first", "far"], launches=launches)
+    found = group({"first": 0.5, "far": 0.9}, 0.0005, candidates=["first", "far"], launches=launches)
     assert asked(found) == {(BEST, ("first",)): 1}
-    assert asked(contest({"first": 0.5}, 0.0005, candidates=["first"], launches=launches)) == {}
+    assert asked(group({"first": 0.5}, 0.0005, candidates=["first"], launches=launches)) == {}
 
 
 def test_baseline_that_wins_has_no_gain() -> None:
-    assert asked(contest({"a": 1.5}, 0.05, candidates=["baseline", "a"])) == {}
+    assert asked(group({"a": 1.5}, 0.05, candidates=["baseline", "a"])) == {}
 
 
 def test_decided_slower_cell_gets_nothing_however_wide_its_interval() -> None:
     ratios = {"first": 0.5, "slow": 0.9, "slower": 2.0}
     errors = {"first": 0.005, "slow": 0.03, "slower": 0.2}
-    assert asked(contest(ratios, errors, candidates=list(ratios))) == {}
+    assert asked(group(ratios, errors, candidates=list(ratios))) == {}
 
 
 def test_only_candidates_are_in_the_race() -> None:
     """The fastest of all loses too much of its metric: it has its verdict, and nobody is compared with it."""
     ratios = {"wrong": 0.3, "first": 0.5, "rival": 0.5}
-    found = asked(contest(ratios, 0.02, candidates=["first", "rival"]))
+    found = asked(group(ratios, 0.02, candidates=["first", "rival"]))
     assert {cells for kind, cells in found if kind in (BEST, WITHIN)} == {("rival", "first")}
     assert {cells for kind, cells in found if kind == GAIN} == {("first",)}
-    assert asked(contest(ratios, 0.02)) == {}, "nor is there a race without candidates"
+    assert asked(group(ratios, 0.02)) == {}, "nor is there a race without candidates"
 
 
 def test_candidates_that_have_not_run_are_not_waited_for() -> None:
-    assert asked(contest({"first": 0.5}, 0.001, candidates=["first", "absent"])) == {}
+    assert asked(group({"first": 0.5}, 0.001, candidates=["first", "absent"])) == {}
 
 
 def test_rival_with_all_its_launches_waits_for_the_first() -> None:
     """The launches of the first alone may tell them apart: those of the rival are no reason to give up."""
     ratios, errors = {"first": 0.5, "rival": 0.5}, {"first": 0.03, "rival": 0.005}
-    found = contest(ratios, errors, candidates=list(ratios), launches={"first": 1, "rival": MOST})
+    found = group(ratios, errors, candidates=list(ratios), launches={"first": 1, "rival": MOST})
     assert found.fitted.num_launches["rival"] == MOST
     questions = {kind: launches for (kind, _), launches in asked(found).items()}
     assert questions[BEST] is not None
-    full = contest(ratios, errors, candidates=list(ratios), launches={"first": MOST, "rival": MOST})
+    full = group(ratios, errors, candidates=list(ratios), launches={"first": MOST, "rival": MOST})
     assert {kind: launches for (kind, _), launches in asked(full).items()}[BEST] is None
 
 
 def test_baseline_that_ran_in_every_block_may_be_a_rival() -> None:
     """It has more launches than any cell may have, and the winner one."""
-    found = contest(
+    found = group(
         {"first": 0.999}, {"first": 0.03}, candidates=["first", "baseline"], launches={"first": 1, "baseline": 40}
     )
     kinds = {kind: (cells, launches) for (kind, cells), launches in asked(found).items()}
@@ -210,7 +212,7 @@ def test_a_decision_comes_before_verdicts_and_these_before_details() -> None:
 def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
     """After one launch nothing is sure, and the launches of the first two tell most."""
     ratios = {"first": 0.5, "alike": 0.56, "slower": 0.62}
-    found = contest(ratios, 0.1, candidates=list(ratios), asked=[], launches=dict.fromkeys(ratios, 1))
+    found = group(ratios, 0.1, candidates=list(ratios), verdict_cells=[], launches=dict.fromkeys(ratios, 1))
     (questions,) = open_questions([found], Aims(), most=MOST)
     near = {question.cells: question.is_near for question in questions if question.kind == BEST}
     assert near == {("alike", "first"): True, ("slower", "first"): False}
@@ -218,7 +220,7 @@ def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
     assert ranks["alike", "first"] > ranks["slower", "first"]
 
 
-def test_no_contest_no_question() -> None:
+def test_no_group_no_question() -> None:
     assert open_questions([], Aims(), most=MOST) == []
     assert (
         asked(ComparisonGroup(fitted=known.fitted({}, 0.01), verdict_cells=["baseline"], candidates=["baseline"])) == {}
@@ -230,7 +232,8 @@ def test_winner_is_asked_for_at_the_tolerance_of_a_pick() -> None:
     ratios = {"a": 0.5, "b": 0.5, **{f"slow{number}": 0.52 for number in range(4)}}
     errors = {"b": 0.021, **{f"slow{number}": 0.002 for number in range(4)}}
     alone, among = (
-        contest(dict(list(ratios.items())[:size]), errors, candidates=list(ratios)[:size], asked=()) for size in (2, 6)
+        group(dict(list(ratios.items())[:size]), errors, candidates=list(ratios)[:size], verdict_cells=())
+        for size in (2, 6)
     )
     # One rival leaves 4.5 % of error and 2.21 x 2.1 % = 4.6 %; five leave 0.9 % each and 2.83 x 2.1 % = 5.9 %.
     assert (BEST, ("b", "a")) not in asked(alone)

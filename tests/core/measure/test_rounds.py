@@ -138,9 +138,9 @@ def test_answer_of_an_earlier_block_spares_a_planned_launch(bench: Bench, monkey
     def is_open(name: str) -> bool:
         return len(bench.blocks) < 3 or (len(bench.blocks) == 3 and int(name[1:]) % 2 == 0)
 
-    def open_questions(contests: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
-        (contest,) = contests
-        asked = {Cell.from_path(name).variant: name for name in contest.verdict_cells}
+    def open_questions(groups: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
+        (group,) = groups
+        asked = {Cell.from_path(name).variant: name for name in group.verdict_cells}
         return [[Question(kind=VERDICT, cells=(asked[name],), launches=1) for name in names if is_open(name)]]
 
     monkeypatch.setattr(questions, "open_questions", open_questions)
@@ -181,12 +181,12 @@ def test_most_urgent_questions_come_first(bench: Bench, monkeypatch: pytest.Monk
     near, far = group("near", threads=1), group("far", threads=2)
     bench.measure(far, near, max_launches=1)
 
-    def open_questions(contests: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
+    def open_questions(groups: Sequence[Any], aims: Aims, *, most: int) -> list[list[Question]]:
         return [
-            [Question(kind=VERDICT, cells=(contest.verdict_cells[1],), launches=launches)]
+            [Question(kind=VERDICT, cells=(group.verdict_cells[1],), launches=launches)]
             if len(bench.blocks) < 4
             else []
-            for contest, launches in zip(contests, (3, 1), strict=True)
+            for group, launches in zip(groups, (3, 1), strict=True)
         ]
 
     monkeypatch.setattr(questions, "open_questions", open_questions)

@@ -47,6 +47,8 @@ for room in (bench.api, bench.onnxfile, bench.plugins, bench.tasks):
     for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
         if module.name not in {PARENTS!r}:
             importlib.import_module(module.name)
+for path in (loading.PACKAGE / "features").glob("*/worker_requests.py"):
+    importlib.import_module(f"bench.features.{{path.parent.name}}.worker_requests")
 for kind in ("exporters", "models", "runtimes", "variants"):
     for path in loading.find(kind).values():
         loading.load_module(path)

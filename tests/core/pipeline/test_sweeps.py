@@ -129,6 +129,13 @@ def test_variant_of_another_format_is_refused_when_the_cell_is_made(plugin_folde
     assert paths(sweeps.select([path], None)) == [path]
 
 
+def test_the_quick_sweep_has_the_plain_exports_alone() -> None:
+    quick = sweeps.quick()
+    assert {cell.variant for cell in quick} == {"raw"}
+    assert {cell.source for cell in quick} == {"tf", "torch"}
+    assert "ort-all" in {cell.variant for cell in sweeps.plain(sweeps.QUICK_TASK)}
+
+
 def test_named_sweeps(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(sweeps.named()) >= {"quick", "full", "scaling", "everything"}
     assert not {"cells_of", "baselines", "select"} & set(sweeps.named())
