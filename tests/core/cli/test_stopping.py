@@ -149,7 +149,7 @@ def test_no_stop_is_lost(number: int, moment: str, stopped_at: Callable[[str, in
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["load", "no/*", "--rate", "x"], marks=needs("load")),
+        pytest.param(["load", "no/*", "--results", "/nowhere"], marks=needs("load")),
         pytest.param(["search", "--budget", "x"], marks=needs("search")),
         pytest.param(["fleet", "run", "--at", "x"], marks=needs("fleet")),
     ],
