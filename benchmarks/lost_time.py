@@ -3,7 +3,7 @@
 Each launch is held against what all the others let expect of it, by the model of the measurement: by the share of its
 time that it lost, how far launches are from that (root mean square), and how far they should be if lost time did
 nothing. Then the further variance of a launch that lost the share s is looked for: of each formula, the logarithm of
-the density of all launches, less that if lost time did nothing. `Belief.lost` is the factor of s squared.
+the density of all launches, less that if lost time did nothing. `Prior.lost` is the factor of s squared.
 
 Source of the residuals: Haslett and Hayes 1998, doi 10.1111/1467-9868.00128.
 """
@@ -22,8 +22,8 @@ import numpy as np
 import stored
 from scipy import stats
 
-from bench.measure.belief import USUAL
 from bench.measure.joint import Joint, Observation
+from bench.measure.prior import USUAL
 
 FACTORS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6)
 NOTHING = "0"
@@ -62,12 +62,12 @@ class Left:
 
 def left(requests: Sequence[Sequence[Observation]], formula: Callable[[float], float]) -> Left:
     """What the model expects of each launch, where lost time makes the further variance of a formula."""
-    belief = dataclasses.replace(USUAL, lost=1.0)
+    prior = dataclasses.replace(USUAL, lost=1.0)
     share_N = np.array([seen.lost_share for own in requests for seen in own])
     scaled = [
         [dataclasses.replace(seen, lost_share=formula(seen.lost_share) ** 0.25) for seen in own] for own in requests
     ]
-    joint = Joint(scaled, belief)
+    joint = Joint(scaled, prior)
     joint.fit()
     distance_N, variance_N = joint.left_out()
     own_N = joint.variances[joint.cell_N] + joint.lost_N

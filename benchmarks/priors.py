@@ -2,10 +2,10 @@
 
 A kind is a microarchitecture, as `bench.measure.processors` names it; whether a machine is virtual is not stored, and
 sweeps on machines with graphics cards are left out. Every
-sweep is fitted with a belief that hardly counts, so that its launches alone tell the scales: standard deviations of
-states, jolts, launches and blocks. Two sweeps of one kind differ, too, by more than their errors. So a kind differs
+sweep is fitted with a prior that hardly counts, so that its launches alone tell the scales: standard deviations of
+states, shocks, launches and blocks. Two sweeps of one kind differ, too, by more than their errors. So a kind differs
 from the others where the interval of its scale over theirs leaves 1 out, with what sweeps of a kind differ by as part
-of the error, and corrected for the number of questions. `bench.measure.belief` has the scales that are believed in.
+of the error, and corrected for the number of questions. `bench.measure.prior` has the scales that are believed in.
 
 Sources: DerSimonian and Laird 1986, doi 10.1016/0197-2456(86)90046-2 (what sweeps differ by beyond their errors);
 Bonferroni's correction.
@@ -25,13 +25,13 @@ import stored
 from scipy import optimize, special
 from threadpoolctl import threadpool_limits
 
-from bench.measure.belief import USUAL, Belief
 from bench.measure.joint import OWN, STATE, Joint, Observation
+from bench.measure.prior import USUAL, Prior
 from bench.measure.processors import microarchitecture
-from bench.measure.program import JOLT
+from bench.measure.runtime_effects import SHOCK
 
 WEAK = dataclasses.replace(USUAL, launch_common=3.0, freedom=0.1, block_freedom=0.1)
-"""A belief beside which the launches of a sweep tell nearly all."""
+"""A prior beside which the launches of a sweep tell nearly all."""
 LEAST_FREEDOM = 1.0
 """Fewest degrees of freedom of a scale in a sweep that tells something of it."""
 ALPHA = 0.05
@@ -47,13 +47,13 @@ class Told:
 
 
 def told(requests: Sequence[Sequence[Observation]]) -> dict[str, Told]:
-    """The scales by a sweep's launches, by the name of the field of `Belief`; those without are left out."""
+    """The scales by a sweep's launches, by the name of the field of `Prior`; those without are left out."""
     with threadpool_limits(1, user_api="blas"):
         joint = Joint(requests, WEAK)
         joint.fit()
         found = {"launch": launch_scale(joint, WEAK)}
         evidence = joint.effect_evidence()
-    for name, kind in (("state", STATE), ("own_state", OWN), ("jolt", JOLT)):
+    for name, kind in (("state", STATE), ("own_state", OWN), ("shock", SHOCK)):
         own = [each for (of, _), each in evidence.items() if of == kind and each.freedom]
         # What one program tells of the others is bounded by how far programs differ, as in `variances.drawn`.
         weights = np.array([1 / (1 / WEAK.program_freedom + 1 / each.freedom) for each in own])
@@ -66,18 +66,18 @@ def told(requests: Sequence[Sequence[Observation]]) -> dict[str, Told]:
     return found
 
 
-def launch_scale(joint: Joint, belief: Belief) -> Told:
+def launch_scale(joint: Joint, prior: Prior) -> Told:
     """The typical standard deviation across launches of a sweep's cells."""
-    log_C, covariance_CC = _logarithms(joint, belief)
+    log_C, covariance_CC = _logarithms(joint, prior)
     inverse_CC = np.linalg.inv(covariance_CC)
     return Told(log=float(inverse_CC.sum(axis=0) @ log_C / inverse_CC.sum()), variance=float(1 / inverse_CC.sum()))
 
 
-def _logarithms(joint: Joint, belief: Belief) -> tuple[np.ndarray, np.ndarray]:
+def _logarithms(joint: Joint, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
     """Logarithms of the cells' standard deviations across launches, and their covariance about what all share."""
     log_C, freedom_C, _ = joint.launch_evidence()
     known = freedom_C > 0
-    alike_CC = joint.alike(dataclasses.replace(belief, launch_common=0.0))[np.ix_(known, known)]
+    alike_CC = joint.alike(dataclasses.replace(prior, launch_common=0.0))[np.ix_(known, known)]
     return log_C[known] / 2, alike_CC / 4 + np.diag(0.5 / freedom_C[known])
 
 
@@ -85,10 +85,10 @@ def spreads(joints: Sequence[Joint]) -> dict[str, float]:
     """How far launches of requests, programs and cells differ: those that make the sweeps' cells most likely."""
 
     def unlikely(logs: np.ndarray) -> float:
-        belief = dataclasses.replace(USUAL, **dict(zip(SPREADS, np.exp(logs), strict=True)))
+        prior = dataclasses.replace(USUAL, **dict(zip(SPREADS, np.exp(logs), strict=True)))
         total = 0.0
         for joint in joints:
-            log_C, covariance_CC = _logarithms(joint, belief)
+            log_C, covariance_CC = _logarithms(joint, prior)
             inverse_CC = np.linalg.inv(covariance_CC)
             weights_C = inverse_CC.sum(axis=0)
             left_C = log_C - weights_C @ log_C / weights_C.sum()

@@ -50,7 +50,7 @@ class Scenario:
         machine: standard deviation of the machine's state.
         programs: standard deviation of each program's state; the baseline has the first program.
         fading_s: seconds after which a state is correlated by 1 / e.
-        jolts: share of the blocks in which the baseline's program is slowed by 15 %, both copies alike.
+        shocks: share of the blocks in which the baseline's program is slowed by 15 %, both copies alike.
         launch: standard deviations across launches that cells have in turn, the baseline first.
         passes: standard deviation of a burst.
         num_passes: bursts of each launch of a block.
@@ -64,8 +64,8 @@ class Scenario:
         launch_spread: standard deviation between cells of the logarithm of their `launch`.
         launch_tail: degrees of freedom of Student's t, by which launches are distributed; None for the normal.
         slow_launches: share of the launches that are slower by `SLOW_LAUNCH`.
-        program_jolt: standard deviation of a jolt of each program in each block, of Student's t with `jolt_tail`.
-        jolt_tail: its degrees of freedom.
+        program_shock: standard deviation of a shock of each program in each block, of Student's t with `shock_tail`.
+        shock_tail: its degrees of freedom.
         drift: standard deviation of each program's change from the start of the sweep to its end, beside a random walk
             of 1 % a block; in a race, of as many rounds as it may have.
         jumps: whether each program becomes slower by `JUMP`, with probability one half, somewhere midway.
@@ -78,7 +78,7 @@ class Scenario:
     machine: float = 0.08
     programs: tuple[float, ...] = (0.01, 0.01, 0.01)
     fading_s: float = 300.0
-    jolts: float = 0.0
+    shocks: float = 0.0
     launch: tuple[float, ...] = (0.005,)
     passes: float = 0.03
     num_passes: int = 8
@@ -92,8 +92,8 @@ class Scenario:
     launch_spread: float = 0.0
     launch_tail: float | None = None
     slow_launches: float = 0.0
-    program_jolt: float = 0.0
-    jolt_tail: float = 5.0
+    program_shock: float = 0.0
+    shock_tail: float = 5.0
     drift: float = 0.0
     jumps: bool = False
     steal: float = 0.0
@@ -169,7 +169,7 @@ class World:
         """A block of launches, as `bench.measure.block.run_block` returns it."""
         scenario, random = self._scenario, self._random
         self.pass_time(scenario.block_s)
-        jolt = 0.15 if random.random() < scenario.jolts else 0.0
+        shock = 0.15 if random.random() < scenario.shocks else 0.0
         shared_P = np.cumsum(0.01 * random.normal(size=scenario.num_passes))
         block = f"block {next(self._numbers)}"
         place = random.integers(scenario.num_places)
@@ -181,7 +181,7 @@ class World:
             first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)
             level = math.log(BASE_NS) + self.truth[subject.cell.path] + states[0] + states[first + program]
             level += offsets[program] + self._halves[program, self._half(number)]
-            level += self._launch_effect(subject.cell.path) + (jolt if program == 0 else 0)
+            level += self._launch_effect(subject.cell.path) + (shock if program == 0 else 0)
             noise_P = scenario.passes * random.standard_t(3, size=scenario.num_passes) / math.sqrt(3)
             noise_P += (random.random(scenario.num_passes) < SLOWED) * random.exponential(0.2, scenario.num_passes)
             if scenario.steal:
@@ -199,9 +199,9 @@ class World:
         scenario, random = self._scenario, self._random
         effects = np.zeros(len(scenario.programs))
         share = self.now_s / self._sweep_s
-        if scenario.program_jolt:
-            scale = scenario.program_jolt / math.sqrt(scenario.jolt_tail / (scenario.jolt_tail - 2))
-            effects += scale * random.standard_t(scenario.jolt_tail, size=len(effects))
+        if scenario.program_shock:
+            scale = scenario.program_shock / math.sqrt(scenario.shock_tail / (scenario.shock_tail - 2))
+            effects += scale * random.standard_t(scenario.shock_tail, size=len(effects))
         if scenario.drift:
             self._walk += 0.01 * random.normal(size=len(effects))
             effects += self._walk + self._slopes * (min(share, 1.0) - 0.5)

@@ -91,7 +91,7 @@ class Output:
         options.write(by_size.render(families(stored.measurements, others), format="table"), None)
         for module in features.modules("run_tables"):
             options.write(module.below_rows(stored, shown), None)
-        options.write(machine_effects.render(stored.measurements.places), None)
+        options.write(machine_effects.render(stored.measurements.machine_effects), None)
         options.say_notes([*warnings(shown), *late])
         answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]
         advice = next_step.after(shown, sizes=self.sizes, results=self.folder, answers=answers, goal=self.settings.goal)

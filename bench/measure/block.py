@@ -22,13 +22,13 @@ import numpy as np
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, ChildError
 from bench.measure import machine, passes, process, turns
-from bench.measure.belief import USUAL
 from bench.measure.clock import BurstPlan
 from bench.measure.comparison import CELL
 from bench.measure.launch import Launch, median_ns
 from bench.measure.limits import Limits
 from bench.measure.lost_time import Lost, Watch
 from bench.measure.parallel import on_all_cores
+from bench.measure.prior import USUAL
 from bench.measure.process import Child
 from bench.measure.session import Worker
 from bench.measure.subject import Request, Subject
@@ -49,7 +49,7 @@ class Method:
         min_passes: least number of bursts of each worker.
         max_passes: largest number of bursts of each worker.
         max_s: seconds after which passes end, so that the launches of a cell are spread over a sweep.
-        launch_sd: the belief how far launches of one cell lie apart that have no noise within them, as the standard
+        launch_sd: prior of how far launches of one cell lie apart that have no noise within them, as the standard
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.

@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 
 from bench.measure import model, stats
-from bench.measure.belief import USUAL, Belief
 from bench.measure.joint import Observation
 from bench.measure.launch import Launch
 from bench.measure.levels import Levels, levels
 from bench.measure.model import Request
+from bench.measure.prior import USUAL, Prior
 from bench.measure.stats import Effect, Estimate
 
 REFERENCE, CONTROL, CELL = "reference", "control", "cell"
@@ -45,7 +45,7 @@ class Series:
     Attributes:
         name: the cell's name among those that it is compared with.
         program: what the machine's state acts on: the packages that the cell's runtime runs, such as `onnxruntime`.
-        runtime: the runtime, such as `onnxruntime_bytes`: jolts are each runtime's own. Cells of a program that has one
+        runtime: the runtime, such as `onnxruntime_bytes`: shocks are each runtime's own. Cells of a program of one
             runtime may leave it out.
         launches: its launches; of a baseline, in the roles of the reference and of the control.
     """
@@ -155,9 +155,9 @@ class Fitted:
         return self._request.believed_share(name, self.baseline)
 
     @functools.cached_property
-    def places(self) -> Mapping[tuple[str, str], Effect]:
-        """By program and machine, where several machines of one kind shared the work: see `Joint.of_places`."""
-        return self._request.places if self._request else {}
+    def machine_effects(self) -> Mapping[tuple[str, str], Effect]:
+        """By program and machine, where several machines of one kind shared the work: see `Joint.of_machines`."""
+        return self._request.machine_effects if self._request else {}
 
     def latency_ns(self, name: str) -> Estimate | None:
         """Latency of a cell in the usual state of the machine; None for a cell that never ran beside the baseline."""
@@ -166,14 +166,14 @@ class Fitted:
         return self._request.latency(name).ratio()
 
 
-def fit(groups: Sequence[Group], belief: Belief = USUAL) -> list[Fitted]:
+def fit(groups: Sequence[Group], prior: Prior = USUAL) -> list[Fitted]:
     """Fit the model to the launches of all groups together, which share what is known of the noise.
 
     Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
     replaced do not count.
     """
     observations = observed(groups)
-    requests = iter(model.fit([seen for seen, _ in observations if seen], belief))
+    requests = iter(model.fit([seen for seen, _ in observations if seen], prior))
     return [
         Fitted(group, next(requests) if seen else None, launches)
         for group, (seen, launches) in zip(groups, observations, strict=True)

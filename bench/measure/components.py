@@ -46,7 +46,7 @@ class Components:
             effects_P, effect_errors_PP = np.append(effects_P, further.value), np.pad(effect_errors_PP, (0, 1))
             effect_errors_PP[-1, -1] = 2 / further.freedom
         launches = scaled(float(launches_P.sum()), error_of_sum(launches_P, launch_errors_PP))
-        # Effects are not drawn as a belief says: a machine jumps. So their degrees of freedom are taken as few.
+        # Effects are not drawn as a prior says: a machine jumps. So their degrees of freedom are taken as few.
         effects = (float(effects_P.sum()), 2 / max(error_of_sum(effects_P, effect_errors_PP), LEAST_ERROR))
         variance, freedom = together([launches, effects])
         value = float(np.array(list(weights.values())) @ self.values[list(weights)])

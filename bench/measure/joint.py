@@ -1,9 +1,9 @@
 """The joint estimate of all levels and variances of the model of the measurement, over all requests of a sweep.
 
-The variances of states, jolts and launches are estimated by restricted maximum likelihood. Few launches tell little of
+The variances of states, shocks and launches are estimated by restricted maximum likelihood. Few launches tell little of
 a variance, so that of each cell is drawn towards those of its request and of its program, these towards that of all
-cells, and all towards what such machines have shown. Jolts have the long tails of Student's t: in most blocks a program
-is hardly jolted, and in some by ten per cent and more.
+cells, and all towards what such machines have shown. Shocks have the long tails of Student's t: in most blocks they
+are small, and in some ten per cent and more.
 
 Sources: Patterson and Thompson 1971, doi 10.1093/biomet/58.3.545 (restricted maximum likelihood); Smyth 2004, doi
 10.2202/1544-6115.1027 (variances drawn towards each other); Lange, Little and Taylor 1989, doi 10.2307/2290063
@@ -20,10 +20,10 @@ import numpy as np
 from scipy import linalg, sparse
 
 from bench.measure import variances
-from bench.measure.belief import Belief
 from bench.measure.components import Components, errors_of
 from bench.measure.fixed_point import Mixture
-from bench.measure.program import JOLT, Program, by_count
+from bench.measure.prior import Prior
+from bench.measure.runtime_effects import SHOCK, Program, by_count
 from bench.measure.stats import Effect
 from bench.measure.variances import Evidence, Variance
 
@@ -32,9 +32,9 @@ _CONVERGED = 5e-4  # largest relative change of a variance in a step
 LEAST_SHARE = 0.2  # of the information to be expected, where launches agree better than their variance lets expect
 _LEAST_VARIANCE = 1e-8  # of anything: 0.01 %
 _LEAST_INFORMATION = 1e-9  # about a launch by all others, over that of its own level
-STATE, OWN, PLACE = "state", "own state", "place"
+STATE, OWN, MACHINE = "state", "own state", "machine"
 Effects = tuple[str, str]
-"""A kind of effect, `STATE`, `OWN`, `JOLT` or `PLACE`, and the name of the program."""
+"""A kind of effect, `STATE`, `OWN`, `SHOCK` or `MACHINE`, and the name of the program."""
 _MOST_STEP = 0.3  # largest change of the logarithm of a variance across launches in a step
 
 
@@ -71,8 +71,8 @@ class Joint:
         ValueError: some cells of a request never ran in a block that connects them with the others.
     """
 
-    def __init__(self, requests: Sequence[Sequence[Observation]], belief: Belief) -> None:
-        self._belief = belief
+    def __init__(self, requests: Sequence[Sequence[Observation]], prior: Prior) -> None:
+        self._prior = prior
         everything = [(number, seen) for number, observations in enumerate(requests) for seen in observations]
         cells = sorted({(number, seen.cell) for number, seen in everything})
         program_of = {(number, seen.cell): seen.program for number, seen in everything}
@@ -88,12 +88,12 @@ class Joint:
         self._request_B = np.array([number for number, _ in blocks])
         time_N = np.array([seen.time_s for _, seen in everything])
         self._time_B = np.array([time_N[self.block_N == block].min() for block in range(len(blocks))])
-        place_of = {(number, seen.block): seen.place for number, seen in everything}
-        self.places = sorted(set(place_of.values()))
-        self._place_B = _positions(self.places, (place_of[block] for block in blocks))
-        self._believed = {STATE: belief.state**2, OWN: belief.own_state**2, JOLT: belief.jolt**2}
-        if len(self.places) > 1:  # one machine's results are of that machine
-            self._believed[PLACE] = belief.place**2
+        machine_of = {(number, seen.block): seen.place for number, seen in everything}
+        self.machines = sorted(set(machine_of.values()))
+        self._machine_B = _positions(self.machines, (machine_of[block] for block in blocks))
+        self._believed = {STATE: prior.state**2, OWN: prior.own_state**2, SHOCK: prior.shock**2}
+        if len(self.machines) > 1:  # one machine's results are of that machine
+            self._believed[MACHINE] = prior.machine**2
         # The first block of each request is the origin of its levels.
         is_later_B = np.diff(self._request_B, prepend=-1) == 0
         self._later_B = np.flatnonzero(is_later_B)
@@ -106,50 +106,50 @@ class Joint:
             raise ValueError("no block connects all cells")
         self._programs = {name: self._program(name, design_EN) for name in sorted(set(self.programs))}
         # What a launch lost explains some of the noise of its passes, which then says less of the cell's launches.
-        self.lost_N = (belief.lost * np.array([seen.lost_share for _, seen in everything]) ** 2) ** 2
+        self.lost_N = (prior.lost * np.array([seen.lost_share for _, seen in everything]) ** 2) ** 2
         passes_N = np.maximum(np.array([seen.variance for _, seen in everything]) - self.lost_N, 0.0)
         least_C = np.bincount(self.cell_N, passes_N) / np.bincount(self.cell_N)
         self._floor_C = np.maximum(least_C, _LEAST_VARIANCE)
-        self.variances = np.maximum(self._floor_C, belief.launch**2)
-        self._believed_CC = self.alike(belief)
+        self.variances = np.maximum(self._floor_C, prior.launch**2)
+        self._believed_CC = self.alike(prior)
         self._draw_launch_variances(*np.zeros((3, len(cells))))
         self.effects = {
-            (kind, name): Variance(value=variance, freedom=belief.freedom)
+            (kind, name): Variance(value=variance, freedom=prior.freedom)
             for kind, variance in self._believed.items()
             for name in self._programs
         }
         self.block_state = Variance(value=0.0, freedom=1.0)
         self.num_steps, self.has_converged = 0, False
 
-    def alike(self, belief: Belief) -> np.ndarray:
-        """Covariance of the logarithms of the cells' variances across launches before any launch, by a belief."""
+    def alike(self, prior: Prior) -> np.ndarray:
+        """Covariance of the logarithms of the cells' variances across launches before any launch, by a prior."""
         program_C = np.array(self.programs)
         return 4 * (  # the variance of a logarithm of a variance, which is twice that of a standard deviation
-            belief.launch_common**2
-            + belief.launch_request**2 * np.equal.outer(self.request_C, self.request_C)
-            + belief.launch_program**2 * np.equal.outer(program_C, program_C)
-            + belief.launch_own**2 * np.eye(len(self.cells))
+            prior.launch_common**2
+            + prior.launch_request**2 * np.equal.outer(self.request_C, self.request_C)
+            + prior.launch_program**2 * np.equal.outer(program_C, program_C)
+            + prior.launch_own**2 * np.eye(len(self.cells))
         )
 
     def _program(self, name: str, design_EN: sparse.csc_array) -> Program:
         cells_c = np.flatnonzero(np.array([program == name for program in self.programs]))
         members_n = np.flatnonzero(np.isin(self.cell_N, cells_c))
-        # A jolt is that of a block and of a runtime.
+        # A shock is that of a block and of a runtime.
         num_runtimes = self._runtime_N.max() + 1
         shared_n = self.block_N[members_n] * num_runtimes + self._runtime_N[members_n]
         order_n = np.argsort(shared_n, kind="stable")
         members_n = members_n[order_n]
         shared_b, of_n = np.unique(shared_n[order_n], return_inverse=True)
         blocks_b = shared_b // num_runtimes
-        place_b, request_b = self._place_B[blocks_b], self._request_B[blocks_b]
-        together_bb = np.equal.outer(place_b, place_b).astype(float)
+        machine_b, request_b = self._machine_B[blocks_b], self._request_B[blocks_b]
+        together_bb = np.equal.outer(machine_b, machine_b).astype(float)
         estimates_e = np.unique(design_EN[:, members_n].indices)
-        fading_bb = together_bb * _fading(self._time_B[blocks_b], self._belief.fading_s)
+        fading_bb = together_bb * _fading(self._time_B[blocks_b], self._prior.fading_s)
         kernels = {
             STATE: fading_bb,
             OWN: fading_bb * np.equal.outer(request_b, request_b),
-            JOLT: np.eye(len(blocks_b)),
-            PLACE: together_bb,
+            SHOCK: np.eye(len(blocks_b)),
+            MACHINE: together_bb,
         }
         return Program(
             members_n=members_n,
@@ -160,7 +160,7 @@ class Joint:
             estimates_e=estimates_e,
             design_en=design_EN[:, members_n].tocsr()[estimates_e],
             kernels={kind: kernels[kind] for kind in self._believed},
-            place_b=place_b,
+            machine_b=machine_b,
         )
 
     def fit(self) -> None:
@@ -179,29 +179,29 @@ class Joint:
         self._estimate_blocks()
 
     def _step(self) -> None:
-        """Estimate the levels, and bring the variances nearer to what residuals and beliefs make of them."""
+        """Estimate the levels, and bring the variances nearer to what residuals and priors make of them."""
         self._estimate()
         self._draw_launch_variances(*self.launch_evidence())
         evidence = self.effect_evidence()
         for kind in self._believed:
             self.effects |= self._drawn(kind, evidence)
         for name, program in self._programs.items():
-            program.weigh_jolts(self.effects[JOLT, name].value, self._belief.jolt_tail)
+            program.weigh_shocks(self.effects[SHOCK, name].value, self._prior.shock_tail)
 
     def _logarithms(self) -> np.ndarray:
-        """Of all variances: of effects, of launches, and of each jolt."""
-        jolts = [np.diag(program.kernels[JOLT]) for program in self._programs.values()]
-        return np.log(np.concatenate([[effect.value for effect in self.effects.values()], self.variances, *jolts]))
+        """Of all variances: of effects, of launches, and of each shock."""
+        shocks = [np.diag(program.kernels[SHOCK]) for program in self._programs.values()]
+        return np.log(np.concatenate([[effect.value for effect in self.effects.values()], self.variances, *shocks]))
 
     def _start_from(self, log_V: np.ndarray) -> None:
         """Take all variances from their logarithms."""
-        of_effects, of_launches, of_jolts = np.split(np.exp(log_V), np.cumsum([len(self.effects), len(self.cells)]))
+        of_effects, of_launches, of_shocks = np.split(np.exp(log_V), np.cumsum([len(self.effects), len(self.cells)]))
         effects = zip(self.effects.items(), of_effects, strict=True)
         self.effects = {key: dataclasses.replace(effect, value=float(value)) for (key, effect), value in effects}
         self.variances = np.maximum(of_launches, self._floor_C)
         for program in self._programs.values():
-            own_b, of_jolts = np.split(of_jolts, [len(program.first_b)])
-            np.fill_diagonal(program.kernels[JOLT], own_b)
+            own_b, of_shocks = np.split(of_shocks, [len(program.first_b)])
+            np.fill_diagonal(program.kernels[SHOCK], own_b)
 
     def _estimate(self) -> None:
         """Estimate the levels, given the variances, by generalized least squares."""
@@ -258,22 +258,22 @@ class Joint:
         """Estimate each cell's variance across launches, drawn towards those of its request and of its program."""
         self._launch_log_C, self._launch_freedom_C = log_C, freedom_C
         self._launches = variances.hierarchical(
-            log_C, freedom_C, believed=self._belief.launch**2, covariance_CC=self._believed_CC
+            log_C, freedom_C, believed=self._prior.launch**2, covariance_CC=self._believed_CC
         )
         before_C = np.log(self.variances)
         # Where the likelihood is more curved than that, whole steps would swing about the answer.
         beyond_C = np.maximum(curvature_C - freedom_C, 0.0) / 2
         step_C = (self._launches.mean_C - before_C) / (1 + np.diag(self._launches.covariance_CC) * beyond_C)
-        # In no larger steps than those of states and jolts, or launches would explain all before these can.
+        # In no larger steps than those of states and shocks, or launches would explain all before these can.
         self.variances = np.maximum(np.exp(before_C + np.clip(step_C, -_MOST_STEP, _MOST_STEP)), self._floor_C)
 
     def launch_variance_by_others(self, cell: int) -> Variance:
-        """A cell's variance across launches as the other cells and the belief have it, without its own launches."""
+        """A cell's variance across launches as the other cells and the prior have it, without its own launches."""
         own = Evidence(log=float(self._launch_log_C[cell]), freedom=float(self._launch_freedom_C[cell]))
         return self._launches.without(cell, own)
 
     def effect_evidence(self) -> dict[Effects, Evidence]:
-        """What the residuals tell of the variance of each program's states and jolts."""
+        """What the residuals tell of the variance of each program's states and shocks."""
         of = self._programs
         return {(kind, name): of[name].evidence(kind, each.value) for (kind, name), each in self.effects.items()}
 
@@ -282,8 +282,8 @@ class Joint:
         drawn = variances.drawn(
             {name: evidence[kind, name] for name in self._programs},
             believed=self._believed[kind],
-            belief_freedom=self._belief.freedom,
-            own_freedom=self._belief.program_freedom,
+            prior_freedom=self._prior.freedom,
+            own_freedom=self._prior.program_freedom,
         )
         return {
             (kind, name): variances.approached(variance, self.effects[kind, name].value)
@@ -303,9 +303,9 @@ class Joint:
 
         Of several machines each has its own speed, too, which does not fade: then the whole state is taken as lasting.
         """
-        if len(self.places) > 1:
-            return np.equal.outer(self._place_B[blocks_b], self._place_B[blocks_b]).astype(float)
-        return _fading(self._time_B[blocks_b], self._belief.fading_s)
+        if len(self.machines) > 1:
+            return np.equal.outer(self._machine_B[blocks_b], self._machine_B[blocks_b]).astype(float)
+        return _fading(self._time_B[blocks_b], self._prior.fading_s)
 
     def _estimate_blocks(self) -> None:
         """Estimate the variance of the machine's state from the effects of each request's blocks about their mean.
@@ -321,12 +321,12 @@ class Joint:
         centred_BB = np.eye(len(together_BB)) - together_BB / together_BB.sum(axis=1)
         product_BB = centred_BB @ self._alike(np.arange(len(self._time_B)))
         expected = float(np.trace(product_BB))  # of the sum of squares, in variances of one block
-        belief, freedom = self._belief.block_freedom, 0.0
-        value = belief * self._belief.block**2
+        prior, freedom = self._prior.block_freedom, 0.0
+        value = prior * self._prior.block**2
         if expected > 1e-9 * len(self._time_B):  # it is 0 where each request ran on one machine
             freedom = expected**2 / float((product_BB * product_BB.T).sum())
             value += freedom * squares / expected
-        self.block_state = Variance(value=value / (belief + freedom), freedom=belief + freedom)
+        self.block_state = Variance(value=value / (prior + freedom), freedom=prior + freedom)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """How far each launch's level is from what all the others let expect, and the variance of that, of shape (N,).
@@ -340,20 +340,20 @@ class Joint:
         diagonal_N = np.maximum(diagonal_N, _LEAST_INFORMATION / self.variances[self.cell_N])
         return residual_N / diagonal_N, 1 / diagonal_N
 
-    def of_places(self) -> dict[tuple[str, str], Effect]:
+    def of_machines(self) -> dict[tuple[str, str], Effect]:
         """For each program and each of several machines, what this machine does to it beside the others of its kind.
 
         Launches without the name of a machine have no part. It is that part of the program's levels which is not the
         machine's speed: the best linear unbiased prediction of Henderson 1975, doi 10.2307/2529430, and its error.
         """
         effects = {}
-        for name, program in self._programs.items() if PLACE in self._believed else ():
+        for name, program in self._programs.items() if MACHINE in self._believed else ():
             residual_bb, residual_b = program.residual_bb, program.residual_b
-            effect = self.effects[PLACE, name]
-            for number in (number for number in np.unique(program.place_b) if self.places[number]):
-                own_b = program.place_b == number
+            effect = self.effects[MACHINE, name]
+            for number in (number for number in np.unique(program.machine_b) if self.machines[number]):
+                own_b = program.machine_b == number
                 known = effect.value * float(residual_bb[np.ix_(own_b, own_b)].sum())  # of its variance, a share
-                effects[name, self.places[number]] = Effect(
+                effects[name, self.machines[number]] = Effect(
                     value=effect.value * float(residual_b[own_b].sum()),
                     error=math.sqrt(effect.value * max(0.0, 1 - known)),
                     freedom=effect.freedom,
@@ -374,8 +374,8 @@ class Joint:
             parts.append(self.lost_N * weights_RN @ weights_RN.T)
         num_launches, effects = len(parts), []
         # The weights that stand for Student's t are estimates themselves; its information about a mean is less.
-        tail = self._belief.jolt_tail
-        factors = dict.fromkeys(self._believed, 1.0) | {JOLT: (tail + 3) / (tail + 1)}
+        tail = self._prior.shock_tail
+        factors = dict.fromkeys(self._believed, 1.0) | {SHOCK: (tail + 3) / (tail + 1)}
         for name, program in self._programs.items():
             own_Rb = program.in_blocks(weights_RN[:, program.members_n].T).T
             for kind, kernel_bb in program.kernels.items():
@@ -384,7 +384,7 @@ class Joint:
                 parts.append(factors[kind] * effect.value * own_Rb @ kernel_bb @ own_Rb.T)
         of_lost = np.zeros((num_launches - len(self.cells),) * 2)  # what was lost is known
         errors = (self._launches.covariance_CC, of_lost, errors_of(effects))
-        before = variances.before_any(self._belief.freedom, self._belief.program_freedom)
+        before = variances.before_any(self._prior.freedom, self._prior.program_freedom)
         believed = (self._believed_CC, of_lost, errors_of([(kind, before) for kind, _ in effects]))
         return Components(
             values=weights_RN @ self.level_N,

@@ -1,18 +1,18 @@
 """The model of the measurement: from the levels of all launches of a request to the ratio of any two cells.
 
-    level = cell + block + state of the program + place of the program + jolt of the program + launch
+    level = cell + block + state of the program + effect of the machine on the program + shock of the program + launch
 
 All are on the scale of natural logarithms. The block is the state of the machine, which slows all programs alike. The
 machine also acts on programs differently: the state of a program (the packages of its runtimes) is shared by all its
 cells and by neighbouring blocks, of all requests, and fades over minutes; a smaller part of it belongs to one request
-alone. A jolt is shared by a runtime's cells of one block. Where several machines of one kind share the work, states are
-each machine's own, and what a machine does to a program at all times is its place: slower memory slows those programs
-that wait for it. The launch is what differs from process to process: the layout of memory, the placement of threads,
-and the noise of the passes.
+alone. A shock is shared by a runtime's cells of one block. Where several machines of one kind share the work, states
+are each machine's own, and what a machine does to a program at all times is its effect: slower memory slows those
+programs that wait for it. The launch is what differs from process to process: the layout of memory, the placement of
+threads, and the noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
-that connect them. States, places, jolts and launches are random; `bench.measure.joint` estimates their variances over
-all requests together. The interval of a difference is Student's, with Satterthwaite's degrees of freedom. That of
+that connect them. States, effects of machines, shocks and launches are random; `bench.measure.joint` estimates their
+variances over all requests together. The interval of a difference is Student's, with Satterthwaite's degrees of freedom. That of
 several machines is about their kind: what they do differently is part of it.
 """
 
@@ -26,9 +26,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bench.measure.belief import USUAL, Belief
 from bench.measure.components import Components
 from bench.measure.joint import Effects, Joint, Observation
+from bench.measure.prior import USUAL, Prior
 from bench.measure.stats import Effect
 from bench.measure.variances import Variance, scaled
 
@@ -56,13 +56,13 @@ class Request:
 
     @property
     def effects(self) -> Mapping[Effects, Variance]:
-        """Variances of the programs' states and jolts."""
+        """Variances of the programs' states and shocks."""
         return self._joint.effects
 
     @property
-    def places(self) -> Mapping[tuple[str, str], Effect]:
-        """See `Joint.of_places`."""
-        return self._joint.of_places()
+    def machine_effects(self) -> Mapping[tuple[str, str], Effect]:
+        """See `Joint.of_machines`."""
+        return self._joint.of_machines()
 
     @property
     def variances(self) -> np.ndarray:
@@ -108,7 +108,7 @@ class Request:
         """Second launch over first, in the blocks that held the cell twice; None for fewer than `LEAST_PAIRS` of these.
 
         Both run the same program in the same minutes, so only the launches differ. Their variance is that of other
-        cells and of the belief, and how far the pairs differ from one another; their mean tells nothing of it, or no
+        cells and of the prior, and how far the pairs differ from one another; their mean tells nothing of it, or no
         mean could be too large. Source: Smyth 2004, doi 10.2202/1544-6115.1027 (moderated variances).
         """
         joint, index = self._joint, self._start + self._index(cell)
@@ -141,7 +141,7 @@ class Request:
         return self._joint.components(slice(self._start, self._start + len(self.cells)), self._number)
 
 
-def fit(requests: Sequence[Sequence[Observation]], belief: Belief = USUAL) -> list[Request]:
+def fit(requests: Sequence[Sequence[Observation]], prior: Prior = USUAL) -> list[Request]:
     """Fit the model to the launches of several requests.
 
     Raises:
@@ -150,6 +150,6 @@ def fit(requests: Sequence[Sequence[Observation]], belief: Belief = USUAL) -> li
     if not requests:
         return []
     with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would only wait for one another
-        joint = Joint(requests, belief)
+        joint = Joint(requests, prior)
         joint.fit()
         return [Request(joint, number) for number in range(len(requests))]

@@ -3,8 +3,8 @@
 The cost is by how much wider intervals are than they would be on an idle machine: for each cell, half of the interval
 of its ratio to the baseline, on the log scale, over that in the same blocks with the variances of `IDLE` in the model
 of the measurement, which are taken as known. Launches, blocks and the noise of passes are the same in both, so the
-figure tells of states, jolts and launches, and of how little is known of these. Where few launches tell little of them,
-it is that of the belief of the model, whatever the machine did, with the long tails of Student's t.
+figure tells of states, shocks and launches, and of how little is known of these. Where few launches tell little of
+them, it is that of the prior of the model, whatever the machine did, with the long tails of Student's t.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bench.measure import comparison
-from bench.measure.belief import USUAL
 from bench.measure.comparison import Fitted, Group
 from bench.measure.launch import Launch
+from bench.measure.prior import USUAL
 
 _SURE = 1e9
 """Degrees of freedom of a variance that no launch changes."""
@@ -25,7 +25,7 @@ IDLE = dataclasses.replace(
     launch=0.013,
     state=0.012,
     own_state=0.0086,
-    jolt=0.0104,
+    shock=0.0104,
     launch_common=0.0,
     launch_request=0.0,
     launch_program=0.0,

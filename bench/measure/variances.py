@@ -17,7 +17,7 @@ _LEVELS = (0.05, 0.005)
 _MOST_SURPRISE = 1.0
 """Most that residuals may be too large or too small, relative to what a variance lets expect, as evidence about it.
 
-So evidence moves a variance by no more than its degrees of freedom over those of the belief. A machine that jumps from
+So evidence moves a variance by no more than its degrees of freedom over those of the prior. A machine that jumps from
 one state to another and stays there is not the process of the model, and few degrees of freedom would ask for variances
 that no machine has. This is the bounded influence of Huber 1964, doi 10.1214/aoms/1177703732.
 """
@@ -76,32 +76,32 @@ def approached(variance: Variance, before: float) -> Variance:
     return dataclasses.replace(variance, value=math.sqrt(before * variance.value))
 
 
-def before_any(belief_freedom: float, own_freedom: float) -> Variance:
+def before_any(prior_freedom: float, own_freedom: float) -> Variance:
     """What is known of a program's variance before any launch, but for its value; arguments as for `drawn`."""
-    error = 2 / belief_freedom + 2 / own_freedom
-    return Variance(value=math.nan, freedom=2 / error, common=math.sqrt(2 / belief_freedom))
+    error = 2 / prior_freedom + 2 / own_freedom
+    return Variance(value=math.nan, freedom=2 / error, common=math.sqrt(2 / prior_freedom))
 
 
 def drawn(
-    known: Mapping[str, Evidence], *, believed: float, belief_freedom: float, own_freedom: float
+    known: Mapping[str, Evidence], *, believed: float, prior_freedom: float, own_freedom: float
 ) -> dict[str, Variance]:
-    """Variances of one kind, by program: each drawn towards that of all programs, and that towards the belief.
+    """Variances of one kind, by program: each drawn towards that of all programs, and that towards the prior.
 
     The logarithms of the programs' variances are taken as normal about a common mean, and that mean as normal about the
-    belief; the result is the mode of the posterior, with its error. On the logarithms, a belief does not bar variances
+    prior; the result is the mode of the posterior, with its error. On the logarithms, a prior does not bar variances
     that are many times smaller: a prior on the variance itself, such as the inverse chi-squared, hardly lets it fall
-    below a third of the belief. Source: Gelman 2006, doi 10.1214/06-BA117A.
+    below a third of the prior. Source: Gelman 2006, doi 10.1214/06-BA117A.
 
     Args:
         known: what the residuals tell of each program.
         believed: the variance that is believed before any launch.
-        belief_freedom: weight of `believed`, in degrees of freedom: 2 over the variance of its logarithm.
+        prior_freedom: weight of `believed`, in degrees of freedom: 2 over the variance of its logarithm.
         own_freedom: likewise for the differences between programs.
     """
     # What one program tells of the others is bounded by how far programs differ.
     weights = {name: 1 / (1 / own_freedom + 1 / each.freedom) if each.freedom else 0.0 for name, each in known.items()}
-    weight = belief_freedom + sum(weights.values())
-    common = belief_freedom * math.log(believed) + sum(weights[name] * each.log for name, each in known.items())
+    weight = prior_freedom + sum(weights.values())
+    common = prior_freedom * math.log(believed) + sum(weights[name] * each.log for name, each in known.items())
     common /= weight
     variances = {}
     for name, own in known.items():
@@ -125,7 +125,7 @@ class Logarithms:
     covariance_CC: np.ndarray  # noqa: N815
 
     def without(self, index: int, evidence: Evidence) -> Variance:
-        """The estimate of one of them without its own evidence: from the others and the belief alone.
+        """The estimate of one of them without its own evidence: from the others and the prior alone.
 
         It is the normal distribution that has the posterior as its product with that of the evidence: see Rasmussen and
         Williams 2006, "Gaussian Processes for Machine Learning", equation 3.56.

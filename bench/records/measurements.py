@@ -33,9 +33,9 @@ class Measurements:
         self._of = {name: fitted for fitted in self._fits for name in fitted.names}
 
     @property
-    def places(self) -> Mapping[tuple[str, str], Effect]:
-        """What each of several machines of one kind does to each program; see `Fitted.places`."""
-        return next((fitted.places for fitted in self._of.values() if fitted.places), {})
+    def machine_effects(self) -> Mapping[tuple[str, str], Effect]:
+        """What each of several machines of one kind does to each program; see `Fitted.machine_effects`."""
+        return next((fitted.machine_effects for fitted in self._of.values() if fitted.machine_effects), {})
 
     @functools.cached_property
     def widening(self) -> Mapping[str, float]:

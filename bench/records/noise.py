@@ -12,13 +12,13 @@ from bench.records.rows import Row
 _QUIET = 1.4
 """Times as wide as on an idle machine up to which intervals are said to be of a quiet machine."""
 _FEWEST_BLOCKS = 6
-"""Blocks that tell a quiet machine from one that is twice as noisy: of fewer, the belief of the model decides."""
+"""Blocks that tell a quiet machine from one that is twice as noisy: of fewer, the prior of the model decides."""
 _LEAST_LOST = 0.005
 """Smallest share of the time, lost to others, that is told."""
 _MOSTLY = 0.5
-"""Share of what is known of a variance above which an interval rests on belief, rather than on launches."""
+"""Share of what is known of a variance above which an interval rests on the prior rather than on launches."""
 MANY = 0.25
-"""Share of the intervals that rest on belief above which that is told."""
+"""Share of the intervals that rest on the prior above which that is told."""
 
 
 def said(measurements: Measurements, rows: Iterable[Row]) -> str:

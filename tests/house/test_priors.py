@@ -20,14 +20,14 @@ def priors(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return __import__("priors")
 
 
-def sweep(launch: float, jolt: float, block: float) -> list[Observation]:
+def sweep(launch: float, shock: float, block: float) -> list[Observation]:
     """A request of three programs in 40 blocks that lie hours apart; the baseline runs twice in each."""
     random = np.random.default_rng(4)
     found = []
     for number in range(40):
-        machine, jolts = block * random.normal(), jolt * random.normal(size=3)
+        machine, shocks = block * random.normal(), shock * random.normal(size=3)
         for place in (0, *range(9)):
-            level = machine + jolts[place % 3] + launch * random.normal()
+            level = machine + shocks[place % 3] + launch * random.normal()
             found.append(
                 Observation(
                     cell=f"c{place}",
@@ -42,11 +42,11 @@ def sweep(launch: float, jolt: float, block: float) -> list[Observation]:
 
 
 def test_a_sweep_tells_its_scales_whatever_is_believed(priors: ModuleType) -> None:
-    """Each is far from the belief: launches of 0.4 %, states and jolts together of 6 %, blocks of 30 %."""
+    """Each is far from the prior: launches of 0.4 %, states and shocks together of 6 %, blocks of 30 %."""
     found = priors.told([sweep(0.004, 0.06, 0.3)])
     assert math.exp(found["launch"].log) == pytest.approx(0.004, rel=0.15)
     assert math.exp(found["block"].log) == pytest.approx(0.3, rel=0.3)
-    scales = [math.exp(found[name].log) for name in ("state", "own_state", "jolt") if name in found]
+    scales = [math.exp(found[name].log) for name in ("state", "own_state", "shock") if name in found]
     assert math.sqrt(sum(scale**2 for scale in scales)) == pytest.approx(0.06, rel=0.4)
 
 

@@ -117,7 +117,7 @@ def _shown(
     if public:
         taken = [*map(row_to_send, taken)]
         records = {path: record_to_send(record) for path, record in records.items()}
-    places = stored.measurements.places
+    places = stored.measurements.machine_effects
     named = sorted({place for _, place in places})
     own = {place: f"machine {number}" if public else place for number, place in enumerate(named, 1)}
     return Shown(

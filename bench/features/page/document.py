@@ -82,7 +82,7 @@ class Shown:
         globs: globs that chose the rows; none where they are all.
         peaks: the peaks of the machine, by number of threads.
         sections: the sections of features to show there, by the task.
-        places: what each of several machines of one kind does to each runtime, see `Measurements.places`.
+        places: what each of several machines of one kind does to each runtime, see `Measurements.machine_effects`.
     """
 
     name: str = "this-machine"

@@ -16,8 +16,8 @@ from rich.console import Console
 from bench.api.cell import Cell
 from bench.cli import main, progress
 from bench.measure import comparison, noise
-from bench.measure.belief import Belief
 from bench.measure.comparison import Fitted, Group
+from bench.measure.prior import Prior
 from bench.records import folder, reading
 from bench.records.reading import Reading
 from bench.records.store import Store
@@ -52,9 +52,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
         found.reads[key] += 1
         return read(file, key=key)
 
-    def counted_fit(groups: Sequence[Group], *belief: Belief) -> list[Fitted]:
-        (found.idle if belief == (noise.IDLE,) else found.fitted).append(len(groups))
-        return fit(groups, *belief)
+    def counted_fit(groups: Sequence[Group], *prior: Prior) -> list[Fitted]:
+        (found.idle if prior == (noise.IDLE,) else found.fitted).append(len(groups))
+        return fit(groups, *prior)
 
     monkeypatch.setattr(reading, "read", counted_read)
     monkeypatch.setattr(comparison, "fit", counted_fit)

@@ -13,12 +13,12 @@ from bench.measure import comparison
 from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison, Fitted, Group, Series
 from bench.measure.launch import Launch
 from bench.measure.stats import Effect
-from support import beliefs
+from support import priors
 from support import records as made
 
 PASSES = 6
 MISSING = Comparison(effect=None, control=None, num_launches=0)
-LAUNCH, STATE, JOLT, BLOCK = 0.01, 0.02, 0.015, 0.05
+LAUNCH, STATE, SHOCK, BLOCK = 0.01, 0.02, 0.015, 0.05
 NORMAL = 1.959964
 
 
@@ -47,8 +47,8 @@ def group(baseline: Sequence[Launch], programs: Mapping[str, str] | None = None,
 
 def fit(baseline: Sequence[Launch], programs: Mapping[str, str] | None = None, **cells: Sequence[Launch]) -> Fitted:
     """Fitted with variances that are known, so that errors can be computed by hand."""
-    belief = beliefs.firm(launch=LAUNCH, state=STATE, jolt=JOLT, block=BLOCK)
-    (found,) = comparison.fit([group(baseline, programs, **cells)], belief)
+    prior = priors.firm(launch=LAUNCH, state=STATE, shock=SHOCK, block=BLOCK)
+    (found,) = comparison.fit([group(baseline, programs, **cells)], prior)
     return found
 
 
@@ -78,21 +78,21 @@ def test_error_of_a_ratio_by_hand() -> None:
     assert found.effect.half_width() == pytest.approx(NORMAL * LAUNCH * math.sqrt(0.75), rel=1e-3)
 
 
-def test_programs_have_states_and_jolts_that_do_not_cancel() -> None:
-    """Hours lie between the blocks: each adds a state and a jolt of both programs."""
+def test_programs_have_states_and_shocks_that_do_not_cancel() -> None:
+    """Hours lie between the blocks: each adds a state and a shock of both programs."""
     found = fit(baseline(), {"one": "other"}, one=cell(a=500, b=1000)).against_baseline("one")
     assert found.effect is not None
-    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * STATE**2 + 2 * JOLT**2) / 2), rel=1e-3)
+    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * STATE**2 + 2 * SHOCK**2) / 2), rel=1e-3)
 
 
 def test_blocks_of_the_same_minute_share_their_states() -> None:
-    """A second block tells of the launches and the jolts, and next to nothing of the state."""
+    """A second block tells of the launches and the shocks, and next to nothing of the state."""
     now = made.time_of("a")
     lines = [launch(block, role, 1000, time=now) for block in "ab" for role in (REFERENCE, CONTROL)]
     own = [launch(block, CELL, 500, time=now) for block in "ab"]
     found = fit(lines, {"one": "other"}, one=own).against_baseline("one")
     assert found.effect is not None
-    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * JOLT**2) / 2 + 2 * STATE**2), rel=1e-3)
+    assert found.effect.error == pytest.approx(math.sqrt((1.5 * LAUNCH**2 + 2 * SHOCK**2) / 2 + 2 * STATE**2), rel=1e-3)
 
 
 def test_effects_are_those_of_generalized_least_squares() -> None:
@@ -115,7 +115,7 @@ def test_effects_are_those_of_generalized_least_squares() -> None:
         ]
     )
     same = [[(b, programs.get(n)) == (c, programs.get(m)) for c, m in seats] for b, n in seats]
-    covariance = (STATE**2 + JOLT**2) * np.array(same, float) + LAUNCH**2 * np.eye(len(seats))
+    covariance = (STATE**2 + SHOCK**2) * np.array(same, float) + LAUNCH**2 * np.eye(len(seats))
     precision = np.linalg.inv(covariance)
     of_estimates = np.linalg.inv(design.T @ precision @ design)
     estimates = of_estimates @ design.T @ precision @ np.log(latencies)
@@ -135,7 +135,7 @@ def test_latency_is_that_of_the_usual_block() -> None:
     latency = found.latency_ns("one")
     assert latency is not None
     assert latency.value == pytest.approx(500)
-    error = math.sqrt((LAUNCH**2 + STATE**2 + JOLT**2 + BLOCK**2) / 2)
+    error = math.sqrt((LAUNCH**2 + STATE**2 + SHOCK**2 + BLOCK**2) / 2)
     assert math.log(latency.high / latency.value) == pytest.approx(NORMAL * error, rel=1e-3)
     of_baseline = found.latency_ns("baseline")
     assert of_baseline is not None
@@ -209,7 +209,7 @@ def test_control_of_many_blocks_has_a_smaller_error() -> None:
 
 
 def test_launches_of_a_restless_baseline_widen_every_ratio() -> None:
-    """With the usual belief: launches of the baseline that differ by 10 % are no basis for a verdict on 3 %."""
+    """With the usual prior: launches of the baseline that differ by 10 % are no basis for a verdict on 3 %."""
     calm, restless = baseline(a=1000, b=1000), baseline(a=1000, b=1000)
     restless[1], restless[3] = launch("a", CONTROL, 1050), launch("b", CONTROL, 950)
     found = [
@@ -314,14 +314,14 @@ def test_one_machine_of_a_fleet_is_as_a_machine_without_a_name() -> None:
     named, mixed, without = placed("m", "m", "m"), placed("m", "", "m"), placed("", "", "")
 
     for found in (named, mixed):
-        assert found[0].places == {}
+        assert found[0].machine_effects == {}
         assert found[0].effect("fast", "baseline") == without[0].effect("fast", "baseline")
 
 
 def test_launches_without_a_name_are_of_no_machine_that_is_shown() -> None:
     (found,) = placed("m", "n", "", "m", "n")
 
-    assert set(found.places) == {(program, place) for program in ("program", "other") for place in ("m", "n")}
+    assert set(found.machine_effects) == {(program, place) for program in ("program", "other") for place in ("m", "n")}
 
 
 class Machine:

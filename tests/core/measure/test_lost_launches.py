@@ -14,11 +14,11 @@ from bench.measure.joint import Observation
 from bench.measure.launch import Launch
 from bench.measure.model import Request, fit
 from bench.measure.stats import Effect
-from support import beliefs
+from support import priors
 from support import records as made
 
 LAUNCH = 0.01
-BELIEF = beliefs.firm(launch=LAUNCH)
+BELIEF = priors.firm(launch=LAUNCH)
 LOST = 0.5
 MORE = (BELIEF.lost * LOST**2) ** 2
 """The further variance of a launch that lost half of its time."""

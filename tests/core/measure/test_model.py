@@ -15,13 +15,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from bench.measure import comparison, joint
-from bench.measure.belief import USUAL
-from bench.measure.joint import JOLT, STATE, Joint, Observation
+from bench.measure.joint import SHOCK, STATE, Joint, Observation
 from bench.measure.model import Request, fit
+from bench.measure.prior import USUAL
 from bench.measure.variances import LEAST_ERROR, error_of_sum, scaled, together
 from bench.records.measurements import groups
 from bench.records.store import Store
-from support import beliefs
+from support import priors
 
 RESULTS = Path(__file__).parents[3] / "results" / "reference"
 
@@ -71,27 +71,27 @@ def test_cells_of_one_program_share_its_state() -> None:
     assert beside.half_width() > 5 * between.half_width()
     assert abs(beside.value) < beside.half_width()
     shared = {
-        program: request.effects[STATE, program].value + request.effects[JOLT, program].value for program in "abc"
+        program: request.effects[STATE, program].value + request.effects[SHOCK, program].value for program in "abc"
     }
     assert shared["b"] > 2 * max(shared["a"], shared["c"]), "two programs alone would not tell which of them it is"
 
 
-def test_one_jolt_among_many_blocks_hardly_moves_the_ratio_or_its_interval() -> None:
+def test_one_shock_among_many_blocks_hardly_moves_the_ratio_or_its_interval() -> None:
     """A program is slowed by 20 % in one of ten blocks, in both of its copies.
 
-    Were jolts normal, the ratio would be 0.017 off.
+    Were shocks normal, the ratio would be 0.017 off.
     """
     noise = np.random.default_rng(4).normal(scale=0.004, size=(10, 4))
     found = {}
-    for jolt in (0.0, 0.2):
+    for shock in (0.0, 0.2):
         launches = []
         for block in range(10):
             for number, cell in enumerate(("a", "a", "b", "c")):
                 level = (
-                    noise[block, number] + (0.5 if cell == "b" else 0.0) + (jolt if cell == "a" and block == 3 else 0)
+                    noise[block, number] + (0.5 if cell == "b" else 0.0) + (shock if cell == "a" and block == 3 else 0)
                 )
                 launches += observed({(cell, block): level}, apart_s=30)
-        found[jolt] = only(launches).difference("b", "a")
+        found[shock] = only(launches).difference("b", "a")
     assert found[0.2].value == pytest.approx(found[0.0].value, abs=0.004)
     assert found[0.2].half_width() < 1.7 * found[0.0].half_width()
 
@@ -229,7 +229,7 @@ def test_the_effect_of_each_machine_on_a_program_is_predicted() -> None:
         for number, cell in enumerate(("a", "b")):
             level = 0.2 * (block % 2) + (0.06 if block % 2 else -0.06) * number
             launches += [dataclasses.replace(observed({(cell, block): level})[0], place=f"m{block % 2}")]
-    found = only(launches).places
+    found = only(launches).machine_effects
 
     assert set(found) == {(program, place) for program in "ab" for place in ("m0", "m1")}
     between = {place: found["b", place].value - found["a", place].value for place in ("m0", "m1")}
@@ -240,7 +240,7 @@ def test_the_effect_of_each_machine_on_a_program_is_predicted() -> None:
 
 def test_one_machine_alone_has_no_effect_of_its_own() -> None:
     named, unnamed = (only(shared(np.random.default_rng(1), 1, 0.02, told=told)) for told in (True, False))
-    assert named.places == {}
+    assert named.machine_effects == {}
     assert named.difference("b", "a") == unnamed.difference("b", "a")
 
 
@@ -302,9 +302,9 @@ def test_all_that_is_known_of_a_variance_is_believed_until_launches_tell() -> No
     assert shares[30] < 0.35
 
 
-def test_belief_is_all_of_what_is_known_where_launches_change_nothing() -> None:
+def test_prior_is_all_of_what_is_known_where_launches_change_nothing() -> None:
     levels = {(cell, block): 0.1 * block for block in range(5) for cell in ("a", "b")}
-    (found,) = fit([observed(levels)], beliefs.firm(launch=0.01, state=0.02, jolt=0.01))
+    (found,) = fit([observed(levels)], priors.firm(launch=0.01, state=0.02, shock=0.01))
     assert found.believed_share("b", "a") == pytest.approx(1.0, abs=1e-6)
     assert found.believed_share("a", "a") == 0.0
 

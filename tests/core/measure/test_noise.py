@@ -18,13 +18,13 @@ NUM_BLOCKS, NUM_CELLS, PASSES = 12, 3, 8
 
 
 def sweep(times: float, seed: int) -> list[Group]:
-    """A sweep with the states, jolts and launches of an idle machine, so many times as large.
+    """A sweep with the states, shocks and launches of an idle machine, so many times as large.
 
     Blocks are hours apart, so that each has states of its own.
     """
     rng = np.random.default_rng(seed)
     names = [(f"{program}-{number}", program) for program in PROGRAMS for number in range(NUM_CELLS)]
-    state = times * float(np.sqrt(noise.IDLE.state**2 + noise.IDLE.own_state**2 + noise.IDLE.jolt**2))
+    state = times * float(np.sqrt(noise.IDLE.state**2 + noise.IDLE.own_state**2 + noise.IDLE.shock**2))
     launches: dict[str, list[Launch]] = {name: [] for name in ("baseline", *dict(names))}
     for block in map(str, range(NUM_BLOCKS)):
         states, machine = {program: rng.normal(0, state) for program in PROGRAMS}, rng.normal(0, 0.05)
@@ -56,7 +56,7 @@ def test_intervals_are_as_many_times_as_wide_as_the_noise_is_large(times: float,
 
 
 def test_a_single_launch_tells_nothing_of_the_machine() -> None:
-    """The belief of the model is that of shared machines: its intervals are wider than those of an idle one."""
+    """The prior of the model is that of shared machines: its intervals are wider than those of an idle one."""
     groups = sweep(0.3, 1)
     one = [dataclasses.replace(cell, launches=cell.launches[:1]) for cell in groups[0].cells]
     first = dataclasses.replace(groups[0].baseline, launches=groups[0].baseline.launches[:2])

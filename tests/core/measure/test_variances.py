@@ -29,12 +29,12 @@ def test_few_residuals_move_a_variance_by_a_bounded_amount(freedom: float) -> No
     for _ in range(60):
         score = freedom * (36 / variance**2 - 1 / variance)
         known = {"a": evidence(variance, score=score, information=freedom / variance**2)}
-        found = drawn(known, believed=1.0, belief_freedom=1e9, own_freedom=4.0)["a"]
+        found = drawn(known, believed=1.0, prior_freedom=1e9, own_freedom=4.0)["a"]
         before, variance = variance, approached(found, variance).value
     assert variance == pytest.approx(before, rel=1e-6), "at rest"
     if freedom == 2:
         assert math.log(variance) == pytest.approx(2 / 4)
-    else:  # where the belief pulls as the residuals do, that is the top of the posterior
+    else:  # where the prior pulls as the residuals do, that is the top of the posterior
         assert 4 * math.log(variance) == pytest.approx(freedom * (36 / variance - 1), rel=1e-3)
         assert variance > 25
 
@@ -45,17 +45,17 @@ def test_residuals_without_information_leave_the_variance() -> None:
 
 def test_a_variance_without_evidence_is_that_of_all_programs() -> None:
     known = {"a": Evidence(log=math.log(0.01), freedom=8.0), "b": Evidence(log=0.0, freedom=0.0)}
-    found = drawn(known, believed=0.01, belief_freedom=2.0, own_freedom=8.0)
+    found = drawn(known, believed=0.01, prior_freedom=2.0, own_freedom=8.0)
     assert found["b"].value == pytest.approx(0.01)
-    # The common mean has the belief's 2 degrees of freedom and 4 of program a; programs differ by 8 more.
+    # The common mean has the prior's 2 degrees of freedom and 4 of program a; programs differ by 8 more.
     assert 2 / found["b"].freedom == pytest.approx(2 / 6 + 2 / 8)
     assert 2 / found["a"].freedom == pytest.approx((1 / 2) ** 2 * 2 / 6 + 2 / 16)
 
 
-def test_a_belief_does_not_bar_variances_far_below_it() -> None:
+def test_a_prior_does_not_bar_variances_far_below_it() -> None:
     """Evidence of ten degrees of freedom for a hundredth of the believed variance."""
     known = {"a": Evidence(log=math.log(0.01), freedom=10.0)}
-    found = drawn(known, believed=1.0, belief_freedom=2.0, own_freedom=1e9)["a"]
+    found = drawn(known, believed=1.0, prior_freedom=2.0, own_freedom=1e9)["a"]
     assert found.value < 0.03, "weighted by degrees of freedom, the variances themselves would have a mean of 0.17"
 
 
@@ -67,7 +67,7 @@ def test_independent_variances_add_by_satterthwaite() -> None:
 
 def test_variances_with_a_common_error_have_its_degrees_of_freedom() -> None:
     known = {name: Evidence(log=0.0, freedom=0.0) for name in "ab"}
-    found = drawn(known, believed=1.0, belief_freedom=2.0, own_freedom=1e9)
+    found = drawn(known, believed=1.0, prior_freedom=2.0, own_freedom=1e9)
     common = np.array([found["a"].common, found["b"].common])
     errors = np.outer(common, common)
     np.fill_diagonal(errors, [2 / found["a"].freedom, 2 / found["b"].freedom])
@@ -89,7 +89,7 @@ def test_hierarchy_is_the_posterior_of_normal_logarithms() -> None:
 
 
 def test_variance_without_evidence_is_drawn_to_those_that_are_alike() -> None:
-    """The second shares 0.8 of its belief's 1.0 with the first, the others 0.5."""
+    """The second shares 0.8 of its prior's 1.0 with the first, the others 0.5."""
     known = hierarchical(np.array([2.0, 0, 0, 0]), np.array([1e9, 0, 0, 0]), believed=1.0, covariance_CC=ALIKE)
     np.testing.assert_allclose(known.mean_C, [2.0, 1.6, 1.0, 1.0], rtol=1e-6)
     np.testing.assert_allclose(np.diag(known.covariance_CC), [0, 1 - 0.64, 0.75, 0.75], atol=1e-6)

@@ -61,7 +61,7 @@ def test_what_others_took() -> None:
     assert "Other programs" not in said(2.0, run_delay_share=0.004)
 
 
-def test_an_interval_that_rests_on_belief_is_told() -> None:
+def test_an_interval_that_rests_on_prior_is_told() -> None:
     assert said(1.0, share=0.51).endswith(
         "idle machine. The interval rests mostly on what such machines have shown before, because launches are few."
     )
@@ -88,7 +88,7 @@ def sweep(num_cells: int, num_blocks: int) -> dict[str, Record]:
     return records
 
 
-def test_a_sweep_with_one_launch_says_how_many_intervals_rest_on_belief() -> None:
+def test_a_sweep_with_one_launch_says_how_many_intervals_rest_on_prior() -> None:
     records = sweep(5, 1)
     told = noise.said(Measurements(records), assemble.rows(records))
     assert told.endswith(

@@ -6,7 +6,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Belief:
+class Prior:
     """What is believed of the variances before any launch, on the log scale.
 
     The figures are those of `results/reference` and of repeated runs on shared machines of two cores: launches of one
@@ -22,10 +22,10 @@ class Belief:
         launch_own: how far that of a cell is from what its request and its program have in common.
         state: standard deviation of a program's state, which all requests share.
         own_state: standard deviation of a program's further state, which each request has for itself.
-        place: standard deviation of what a machine does to a program at all times, beside the others of its kind.
-        jolt: standard deviation of a program's jolts, of which each runtime has its own.
-        jolt_tail: degrees of freedom of Student's t, by which jolts are distributed.
-        freedom: weight of `state`, `own_state`, `jolt` and `place` beside those that were seen of all programs, in
+        machine: standard deviation of what a machine does to a program at all times, beside the others of its kind.
+        shock: standard deviation of a program's shocks, of which each runtime has its own.
+        shock_tail: degrees of freedom of Student's t, by which shocks are distributed.
+        freedom: weight of `state`, `own_state`, `shock` and `machine` beside those that were seen of all programs, in
             degrees of freedom.
         program_freedom: weight of the variance of all programs beside that which was seen of one of them, likewise.
         block: standard deviation of the machine's state, which acts on all programs alike.
@@ -42,9 +42,9 @@ class Belief:
     launch_own: float = 0.7
     state: float = 0.03
     own_state: float = 0.012
-    jolt: float = 0.014
-    jolt_tail: float = 5.0
-    place: float = 0.015
+    shock: float = 0.014
+    shock_tail: float = 5.0
+    machine: float = 0.015
     freedom: float = 2.0
     program_freedom: float = 4.0
     block: float = 0.08
@@ -53,4 +53,4 @@ class Belief:
     lost: float = 0.25
 
 
-USUAL = Belief()
+USUAL = Prior()

@@ -15,7 +15,7 @@ from scipy import sparse
 from bench.measure import variances
 from bench.measure.variances import Evidence
 
-JOLT = "jolt"
+SHOCK = "shock"
 """The kind of effect of which each block has a variance of its own: its kernel is a diagonal."""
 
 
@@ -36,7 +36,7 @@ class Program:
         estimates_e: the estimates, of all programs', that its launches have a part in: cells and blocks.
         design_en: for each launch, its cell and its block among these.
         kernels: by kind of effect, the correlation of the effects of each two blocks.
-        place_b: the position of each block's machine among all machines.
+        machine_b: the position of each block's machine among all machines.
         residual_bb: the residual matrix of restricted maximum likelihood, summed over the launches of each block.
         residual_b: this matrix times the levels, likewise.
         residual_n: this product for each launch.
@@ -54,7 +54,7 @@ class Program:
     estimates_e: np.ndarray
     design_en: sparse.csr_array
     kernels: Mapping[str, np.ndarray]
-    place_b: np.ndarray
+    machine_b: np.ndarray
     residual_bb: np.ndarray = dataclasses.field(init=False)
     residual_b: np.ndarray = dataclasses.field(init=False)
     residual_n: np.ndarray = dataclasses.field(init=False)
@@ -125,25 +125,25 @@ class Program:
             variance: the present estimate.
         """
         kernel_bb, residual_bb = self.kernels[kind], self.residual_bb
-        product_bb = residual_bb * np.diag(kernel_bb) if kind == JOLT else residual_bb @ kernel_bb
+        product_bb = residual_bb * np.diag(kernel_bb) if kind == SHOCK else residual_bb @ kernel_bb
         return variances.evidence(
             variance,
             score=float(self.residual_b @ kernel_bb @ self.residual_b - np.trace(product_bb)),
             information=float((product_bb * product_bb.T).sum()),
         )
 
-    def weigh_jolts(self, variance: float, tail: float) -> None:
-        """Give each jolt a variance of its own, as its size tells: the scale mixture of normals that is Student's t.
+    def weigh_shocks(self, variance: float, tail: float) -> None:
+        """Give each shock a variance of its own, as its size tells: the scale mixture of normals that is Student's t.
 
         Args:
-            variance: that of jolts.
+            variance: that of shocks.
             tail: degrees of freedom of Student's t.
         """
-        kernel_bb = self.kernels[JOLT]
+        kernel_bb = self.kernels[SHOCK]
         own_b = variance * np.diag(kernel_bb)
         left_b = np.maximum(own_b - own_b**2 * np.diag(self.residual_bb), 0.0)
         weight_b = (tail + 1) / (tail + ((own_b * self.residual_b) ** 2 + left_b) / variance)
-        # Half way, as for variances: a jolt that is given room explains more, and would be given too much.
+        # Half way, as for variances: a shock that is given room explains more, and would be given too much.
         np.fill_diagonal(kernel_bb, np.sqrt(np.diag(kernel_bb) / weight_b))
 
 

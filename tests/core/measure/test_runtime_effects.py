@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bench.measure.program import Program, by_count
+from bench.measure.runtime_effects import Program, by_count
 
 CELL_N = np.array([0, 1, 0, 1, 2, 0, 2, 1, 0])
 BLOCK_N = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3])
@@ -27,7 +27,7 @@ def program(design_en: np.ndarray) -> Program:
         estimates_e=np.arange(len(design_en)),
         design_en=sparse.csr_array(design_en),
         kernels={},
-        place_b=np.zeros(4, int),
+        machine_b=np.zeros(4, int),
     )
 
 
