@@ -12,8 +12,8 @@ threads, and the noise of the passes.
 
 Cells and blocks are fixed effects, estimated by generalized least squares, so two cells are compared through all blocks
 that connect them. States, effects of machines, shocks and launches are random; `bench.measure.joint` estimates their
-variances over all requests together. The interval of a difference is Student's, with Satterthwaite's degrees of freedom. That of
-several machines is about their kind: what they do differently is part of it.
+variances over all requests together. The interval of a difference is Student's, with Satterthwaite's degrees of
+freedom. That of several machines is about their kind: what they do differently is part of it.
 """
 
 from __future__ import annotations
