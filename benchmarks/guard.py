@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.decisions import check
 from bench.measure.block import Method
+from bench.measure.goal import REGRESSION
 from bench.measure.limits import Limits
 from bench.report.check import line
 
@@ -80,7 +81,7 @@ def main() -> None:
                 longest_s = max(longest_s, taken_s)
                 if outcome.fault is not None:
                     raise SystemExit(f"the outputs of a sound pair are called wrong: {outcome.fault}")
-                called[name] += outcome.verdict == check.REGRESSION
+                called[name] += outcome.verdict == REGRESSION
                 print(f"{repeat + 1:3}  {name:11} {taken_s:4.0f} s  {line(outcome)}", flush=True)
     print(", ".join(f"{name}: {called[name]} of {number} called slower" for name, number in repeats.items()))
     print(f"the longest check took {longest_s:.0f} s")
