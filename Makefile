@@ -49,7 +49,7 @@ bench: install  ## the full sweep, to tables and plots under results/; goes on w
 	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' -o -name '*.j2' -o -name '*.css' -o -name '*.js' \) -print -quit)" \
 	|| { $(RUN) roofline --results $(RESULTS) --format md --output $(RESULTS)/roofline.md && \
 	$(MAKE) --no-print-directory report; }
-quick: install  ## a small sweep: the two frameworks and their plain exports, in 75 seconds
+quick: install  ## a small sweep: the two frameworks and their plain exports, in about 75 seconds
 	$(RUN) run --sweep quick --launches 3 --total 60s
 test test-all test-core: export SESSION_CACHE := $(or $(SESSION_CACHE),$(CURDIR)/.cache/tests)
 test: install  ## the tests: on two processes, and then those that measure time or threads by themselves
