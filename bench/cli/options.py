@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -332,3 +334,36 @@ def unnamed_limits(max_metric_drop: str, rows: Iterable[Row]) -> Iterator[str]:
                 f"{task} loses {what}, of which --max-metric-drop {max_metric_drop} names no limit: {default}, the "
                 f"default, is allowed ({allowed.option(SHARE, DB)} says both)"
             )
+
+
+def interpreter() -> str:
+    """The command that starts the Python that runs this: `python` where that is it, or else its path."""
+    usual = shutil.which("python")
+    if (
+        usual is not None and Path(usual).parent == Path(sys.executable).parent
+    ):  # one that an environment links is another
+        return "python"
+    path = Path(sys.executable)
+    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+
+
+def again(line: str, arguments: Sequence[str]) -> str:
+    """A line that says how to go on, with the command in place of `the same command with --option value`.
+
+    Args:
+        line: the line.
+        arguments: those of the command that ran, from the name of the command on.
+    """
+    said = re.fullmatch(r"next: the same command with ((?:--\w+ \w+ ?)+)", line)
+    if said is None:
+        return line
+    more = said[1].split()
+    changed = {*more[::2], "--total"}
+    others: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument in changed:
+            next(rest, None)
+        elif argument.partition("=")[0] not in changed:
+            others.append(argument)
+    return f"next: {shlex.join(['bench', *others, *more])}"

@@ -199,7 +199,7 @@ def _print_saved(answer: Answer, saved: list[Path], format: str) -> None:
         options.write(writing.as_json({**outcome.fields(answer), "saved": [str(path) for path in saved]}), None)
     elif saved:
         options.tell("", f"saved in {saved[-1].parent}: {', '.join(path.name for path in saved)}")
-        options.tell(f"  python {saved[-1]}   runs it on the held-out samples")
+        options.tell(f"  {options.interpreter()} {saved[-1]}   runs it on the held-out samples")
 
 
 def _given(known: Iterable[Any], values: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -95,7 +96,7 @@ class Output:
         options.say_notes([*warnings(shown), *late])
         answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]
         advice = next_step.after(shown, sizes=self.sizes, results=self.folder, answers=answers, goal=self.settings.goal)
-        options.say(*advice)
+        options.say(*(options.again(line, sys.argv[1:]) for line in advice))
         return next_step.is_measured(shown)
 
 

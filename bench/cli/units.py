@@ -57,7 +57,7 @@ def size_bytes(text: str) -> int:
     """
     amount = _AMOUNT.fullmatch(text.strip())
     if amount is None or amount[2] not in BYTES:
-        raise InputError(f"not a size: {text!r}; write 512MiB or 4GiB")
+        raise InputError(f"not a size: {text!r}; write 500kB, 10MB or 4GiB")
     return int(float(amount[1]) * BYTES[amount[2]])
 
 

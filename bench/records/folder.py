@@ -242,6 +242,9 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
             parts = sorted({part for row in rows for part in row.cell.split("/")})
             unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
             known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
+            if known.startswith("there are"):
+                tasks = ", ".join(dict.fromkeys(row.task for row in rows if not row.task_name.is_of_search))
+                known = f"the tasks that have results are {tasks}; `bench show` lists their cells"
             raise InputError(f"no result matches {glob!r}; {known}")
     if not globs:
         return [row for row in rows if not row.task_name.is_of_search]

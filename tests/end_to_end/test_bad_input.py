@@ -85,7 +85,7 @@ def save_model(path: Path) -> bytes:
         (["run", "toy", "--timeout", "-5s"], "not a duration: '-5s'"),
         (["run", "toy", "--margin", "small"], "not a share: 'small'; write 2%"),
         (["run", "toy", "--margin", "200%"], "not a share between 0 and 100 %: '200%'"),
-        (["run", "toy", "--memory", "4"], "not a size: '4'; write 512MiB or 4GiB"),
+        (["run", "toy", "--memory", "4"], "not a size: '4'; write 500kB, 10MB or 4GiB"),
         (["run", "--model", "missing.onnx"], "no such file or folder: missing.onnx"),
         (
             ["run", "--model", "."],

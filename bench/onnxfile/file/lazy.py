@@ -165,7 +165,7 @@ def read(path: Path) -> Stored:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (DecodeError, ValueError, IndexError) as error:  # a number that the file ends in
-        raise InputError(f"it is not an ONNX file, or only a part of one: {error}") from error
+        raise InputError(f"it is not an ONNX file, or only a part of one: {error}; export or copy it again") from error
     check_model(model)
     check_expansion(model)
     is_whole = content.count(b"location") == content.count(_LIES_HERE)  # the word stands in every external tensor

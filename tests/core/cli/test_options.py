@@ -6,11 +6,13 @@ import collections
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from bench.cli import options
 from bench.cli.commands import app
 from support.features import is_there, needs
 
@@ -88,3 +90,41 @@ def test_help_begins_with_two_commands_and_lists_all_in_groups(monkeypatch: pyte
     }
     assert list(found) == list(GROUPS)
     assert {name for names in found.values() for name in names} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "said"),
+    [
+        (
+            "next: the same command with --budget 5m --launches 8",
+            ["run", "--sweep", "quick", "--launches", "3", "--total", "60s"],
+            "next: bench run --sweep quick --budget 5m --launches 8",
+        ),
+        (
+            "next: the same command with --budget 5m",
+            ["run", "toy/*/b1t1", "--budget=1m", "--results", "a b"],
+            "next: bench run 'toy/*/b1t1' --results 'a b' --budget 5m",
+        ),
+        ("next: the same command with --force, at a quieter hour", ["run"], None),
+        ("2 undecided: the same command with --budget 5m goes on", ["run"], None),
+        ("next: bench pick toy", ["run", "toy"], None),
+    ],
+)
+def test_the_next_command_is_whole(line: str, arguments: list[str], said: str | None) -> None:
+    assert options.again(line, arguments) == (said or line)
+
+
+def test_the_interpreter_is_named_as_the_shell_finds_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own, other = tmp_path / "env" / "bin", tmp_path / "system"
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+        (folder / "python").write_text("#!/bin/sh\n")
+        (folder / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    monkeypatch.setenv("PATH", str(own))
+    assert options.interpreter() == "python"
+    monkeypatch.setenv("PATH", str(other))
+    monkeypatch.chdir(tmp_path)
+    assert options.interpreter() == "env/bin/python"
+    monkeypatch.chdir(other)
+    assert options.interpreter() == str(own / "python")
