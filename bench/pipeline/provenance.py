@@ -74,7 +74,7 @@ def task_digest(task: Task) -> str:
 
 
 @functools.cache
-def dataset_digest(task: Task) -> str | None:
+def _dataset_digest(task: Task) -> str | None:
     """Hash of the folder of a task's dataset, without its README and the script that made the data."""
     if task.dataset is None:
         return None
@@ -84,10 +84,10 @@ def dataset_digest(task: Task) -> str | None:
 
 def subject(task: Task) -> tuple[str, str | None]:
     """Digests of a task and of its dataset; figures of cells with different digests cannot be compared."""
-    return (task_digest(task), dataset_digest(task))
+    return (task_digest(task), _dataset_digest(task))
 
 
-def versions_with(kind: str, name: PluginName, requires: tuple[str, ...]) -> dict[str, str | None]:
+def _versions_with(kind: str, name: PluginName, requires: tuple[str, ...]) -> dict[str, str | None]:
     """Versions of the packages that a plugin runs with: those of `versions`, or of its own environment.
 
     Args:
@@ -117,7 +117,7 @@ def recipe(kind: str, name: PluginName, plugin: Exporter | Variant, **more: obje
     facts = code_digests.of_function(operations.facts)
     made_by: dict[str, object] = {
         "plugin": code_digests.of_plugin(plugin),
-        "versions": versions_with(kind, name, plugin.requires),
+        "versions": _versions_with(kind, name, plugin.requires),
     }
     if name.label:  # builds of one version, and interpreters, differ in it alone
         made_by["environment"] = name.label
@@ -128,7 +128,7 @@ def versions_run(cell: Cell) -> dict[str, str | None]:
     """Versions of the packages that a cell runs with; of an environment that cannot be made, none."""
     requires = catalog.runtime(cell.runtime).packages(str(cell.provider))
     try:
-        return versions_with("runtimes", cell.runtime, requires)
+        return _versions_with("runtimes", cell.runtime, requires)
     except ArtifactError:
         return {}
 

@@ -60,7 +60,7 @@ def resized(task: Task, sizes: Mapping[str, int]) -> Task:
     Raises:
         InputError: the task has no such dimension besides its batch.
     """
-    known = stated(dynamic_dims(task))
+    known = stated(_dynamic_dims(task))
     dims = {spelled(dim): dim for dim in (*known.sizes, *known.dims)}
     for dim in sizes:
         if spelled(dim) not in dims:
@@ -86,7 +86,7 @@ def _following(task: Task, known: Stated, dim_sizes: Mapping[str, int]) -> dict[
     return {dim: size for dim, size in values.items() if dim in known.sizes and size != own[dim]}
 
 
-def dynamic_dims(task: Task) -> tuple[str, ...]:
+def _dynamic_dims(task: Task) -> tuple[str, ...]:
     """Names of the dimensions of a task's inputs that may have any size, without the batch."""
     shapes = (spec.shape[1:] if task.batched else spec.shape for spec in task.inputs)
     batch = {spec.shape[0] for spec in task.inputs} if task.batched else set()

@@ -176,7 +176,7 @@ def plain(titles: Sequence[str], lines: Sequence[Sequence[str]], *, format: str,
     if format == "md":
         return markdown(titles, lines, is_name)
     columns = [(title, name, None) for title, name in zip(titles, is_name, strict=True)]
-    return on_console(table_of(columns, [map(terminal.lines, line) for line in lines]))
+    return on_console(_table_of(columns, [map(terminal.lines, line) for line in lines]))
 
 
 def named_table(kind: str, names: Sequence[str], titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -193,7 +193,7 @@ def named_table(kind: str, names: Sequence[str], titles: Sequence[str], lines: S
     return plain((kind, *titles), named, format="table")
 
 
-def table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[Iterable[Text]]) -> Table:
+def _table_of(columns: Iterable[tuple[str, bool, int | None]], lines: Iterable[Iterable[Text]]) -> Table:
     """A table for a terminal; figures are aligned to the right, and a long text is folded.
 
     Args:

@@ -24,14 +24,14 @@ KINDS = "fiubU"
 """Kinds of NumPy dtypes that can be made up, fed and compared: numbers, bools and strings."""
 
 
-def named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
+def _named_dims(specs: Iterable[TensorSpec]) -> Iterator[tuple[TensorSpec, int, str]]:
     """The named dimensions of all inputs: the spec of the input, the axis and the name of each."""
     return ((spec, axis, dim) for spec in specs for axis, dim in enumerate(spec.shape) if isinstance(dim, str))
 
 
 def stated_of(specs: Iterable[TensorSpec]) -> Stated:
     """What the names of the dimensions of all inputs stand for: dimensions, or expressions of them."""
-    return stated(dim for _, _, dim in named_dims(specs))
+    return stated(dim for _, _, dim in _named_dims(specs))
 
 
 def specs_of(fields: Sequence[tuple[str, str, Sequence[int | None]]]) -> tuple[TensorSpec, ...]:
@@ -105,7 +105,7 @@ def resized(example: Arrays, inputs: tuple[TensorSpec, ...], sizes: Mapping[str,
 
 
 def _outputs(run: Run, inputs: tuple[TensorSpec, ...], example: Arrays) -> tuple[TensorSpec, ...]:
-    sizes = {dim: example[spec.name].shape[axis] for spec, axis, dim in named_dims(inputs)}
+    sizes = {dim: example[spec.name].shape[axis] for spec, axis, dim in _named_dims(inputs)}
     first = run(resized(example, inputs, sizes))
     if not first:
         raise InputError("it has no outputs")

@@ -104,7 +104,7 @@ def _check_range(classes: np.ndarray, rule: Rule) -> None:
     allowed += "one score for each target" if rule.is_score else f"{rule.num_classes} classes"
     allowed += f": 0 to {rule.num_classes - 1}"
     negative = [int(value) for value in present if value < 0]
-    if least_is_mark(present):
+    if _least_is_mark(present):
         raise InputError(f"every target is {most}, which marks what is left out: nothing is left to compare")
     if negative == [-1] and present.tolist() == [-1, 1] and rule.num_classes == 2:
         raise InputError(f"targets are -1 and 1; {allowed}; write 0 for -1, or -100 for what is left out")
@@ -126,7 +126,7 @@ def _check_range(classes: np.ndarray, rule: Rule) -> None:
     raise InputError(f"targets run from {first} to {most}; {allowed}; {fix}")
 
 
-def least_is_mark(present: np.ndarray) -> bool:
+def _least_is_mark(present: np.ndarray) -> bool:
     """Whether all targets are one negative number."""
     return len(present) == 1 and bool(present[0] < 0)
 

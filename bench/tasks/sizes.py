@@ -86,7 +86,7 @@ def doubts(
     """Lines about outputs whose fidelity says little, see `plausible.doubts`; none where there are real samples."""
     if options.arrays is not None:
         return ()
-    examples = (example_of(inputs, sizes, options, domains, seed=seed) for seed in (0, 1))
+    examples = (_example_of(inputs, sizes, options, domains, seed=seed) for seed in (0, 1))
     return plausible.doubts(run, *examples)
 
 
@@ -115,7 +115,7 @@ def try_out(
     failures: list[tuple[dict[str, int], Exception]] = []
     for sizes in itertools.chain(first, guesses(inputs, user_sizes, options)):
         try:
-            return dict(sizes), probe.from_specs(run, inputs, example_of(inputs, sizes, options, domains))
+            return dict(sizes), probe.from_specs(run, inputs, _example_of(inputs, sizes, options, domains))
         except InputError:
             raise
         except Exception as error:
@@ -205,7 +205,7 @@ def guesses(inputs: Sequence[TensorSpec], user_sizes: Mapping[str, int], options
             yield sizing.choose(first.stated, user_sizes, sizes, strict=options.arrays is None).values
 
 
-def example_of(
+def _example_of(
     inputs: Sequence[TensorSpec],
     sizes: Mapping[str, int],
     options: Asked,

@@ -51,10 +51,10 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
         try:
             structure = model.input
         except (AttributeError, ValueError):  # a subclass of `keras.Model` takes the arguments of its `call`
-            return dict(named_tensors(model(*tensors, training=False)))
+            return dict(_named_tensors(model(*tensors, training=False)))
         import keras
 
-        return dict(named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
+        return dict(_named_tensors(model(keras.tree.pack_sequence_as(structure, list(tensors)), training=False)))
 
     # Weights that were frozen while others were trained are parameters, too. To unfreeze them would change the model: a
     # frozen normalization that is called in training mode takes the statistics that it keeps.
@@ -62,12 +62,12 @@ def keras_call(model: Any, names: Sequence[str] | None = None) -> OrderedCall:
     return OrderedCall(named, [weight for weight in model.weights if id(weight) in learned], names)
 
 
-def named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:
+def _named_tensors(value: Any, name: str = "output") -> list[tuple[str, Any]]:
     """Names and tensors of a nested output in order; a tensor in a list or tuple is named by its place."""
     if isinstance(value, Mapping):
-        return [pair for key, item in value.items() for pair in named_tensors(item, str(key))]
+        return [pair for key, item in value.items() for pair in _named_tensors(item, str(key))]
     if isinstance(value, (list, tuple)):
-        return [pair for place, item in enumerate(value) for pair in named_tensors(item, f"{name}_{place}")]
+        return [pair for place, item in enumerate(value) for pair in _named_tensors(item, f"{name}_{place}")]
     return [(name, value)]
 
 

@@ -42,10 +42,10 @@ class Flat(nn.Module):
         output = (
             self.model(*tensors) if self.names is None else self.model(**dict(zip(self.names, tensors, strict=True)))
         )
-        return tuple(tensor for _, tensor in tensors_in(output))
+        return tuple(tensor for _, tensor in _tensors_in(output))
 
 
-def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
+def _tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     """Names and tensors of a nested output in order, named by keys of dicts and by places in lists and tuples.
 
     Raises:
@@ -62,7 +62,7 @@ def tensors_in(value: Any, name: str = "") -> list[tuple[str, torch.Tensor]]:
     else:
         raise InputError(f"it returns {type(value).__name__}; it must return tensors, alone or in tuples or dicts")
     prefix = f"{name}_" if name else "" if isinstance(value, Mapping) else "output_"
-    return [pair for key, item in pairs for pair in tensors_in(item, prefix + key)]
+    return [pair for key, item in pairs for pair in _tensors_in(item, prefix + key)]
 
 
 class Run:
@@ -98,7 +98,7 @@ class Run:
             )
         return {
             name: (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-            for name, tensor in tensors_in(output)
+            for name, tensor in _tensors_in(output)
         }
 
 

@@ -128,7 +128,7 @@ def without(state: State, index: int) -> State:
 
 def after_certain(state: State, index: int, *, is_bad: bool) -> State:
     """The state after an observation that does not err, such as that a version has the good version's outputs."""
-    return after_likely(state, index, chance=float(is_bad))
+    return _after_likely(state, index, chance=float(is_bad))
 
 
 def after_part(state: State, index: int, measured: Effect, least: float) -> State:
@@ -141,10 +141,10 @@ def after_part(state: State, index: int, measured: Effect, least: float) -> Stat
         least: logarithm of the least slowdown that counts.
     """
     chance = float(special.stdtr(measured.freedom, (measured.value - least) / measured.error))
-    return after_likely(state, index, chance=min(max(chance, _MISTAKES), 1 - _MISTAKES))
+    return _after_likely(state, index, chance=min(max(chance, _MISTAKES), 1 - _MISTAKES))
 
 
-def after_likely(state: State, index: int, *, chance: float) -> State:
+def _after_likely(state: State, index: int, *, chance: float) -> State:
     """The state after an observation by which a version is bad with a probability."""
     possible = [chance if first <= index else 1 - chance for first in range(len(state.chances))]
     prior = state.prior or (1.0,) * len(state.chances)

@@ -78,7 +78,7 @@ def benchmarks(rows: Iterable[Row], measurements: Measurements) -> list[Benchmar
         entries.append(
             Benchmark(
                 cell=row.cell,
-                figures=figures_of(row, higher_is_better=record.quality is None or record.quality.higher_is_better),
+                figures=_figures_of(row, higher_is_better=record.quality is None or record.quality.higher_is_better),
                 num_launches=row.num_launches,
                 baseline=fitted.baseline if fitted is not None and row.ratio is not None else None,
                 machine=name_of(record.header.machine),
@@ -89,7 +89,7 @@ def benchmarks(rows: Iterable[Row], measurements: Measurements) -> list[Benchmar
     return entries
 
 
-def figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
+def _figures_of(row: Row, *, higher_is_better: bool) -> tuple[Figure, ...]:
     """The figures of a row that are exported and known.
 
     Args:

@@ -10,7 +10,7 @@ from bench.records.folder import Results
 from bench.records.rows import Row
 
 
-def of_decoders(stored: Results, rows: Sequence[Row], format: str) -> str:
+def _of_decoders(stored: Results, rows: Sequence[Row], format: str) -> str:
     """The tables of the decoders among some rows.
 
     Args:
@@ -24,5 +24,5 @@ def of_decoders(stored: Results, rows: Sequence[Row], format: str) -> str:
     return render.render(deployments(stored, rows), format=format)
 
 
-TABLES = {"generation": of_decoders}
+TABLES = {"generation": _of_decoders}
 """The tables by the name that `--sweep` takes."""

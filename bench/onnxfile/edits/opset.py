@@ -67,7 +67,7 @@ def raise_opset(model: onnx.ModelProto, version: int, task: Task) -> onnx.ModelP
 
 def is_complete(model: onnx.ModelProto) -> bool:
     """Whether the operator set version of a model has all operators that it uses; its weights are not looked at."""
-    return version_needed(model) <= opset_of(model)
+    return _version_needed(model) <= opset_of(model)
 
 
 def complete(model: onnx.ModelProto, task: Task) -> onnx.ModelProto:
@@ -78,10 +78,10 @@ def complete(model: onnx.ModelProto, task: Task) -> onnx.ModelProto:
     Raises:
         ArtifactError: as `raise_opset`.
     """
-    return model if is_complete(model) else raise_opset(model, version_needed(model), task)
+    return model if is_complete(model) else raise_opset(model, _version_needed(model), task)
 
 
-def version_needed(model: onnx.ModelProto) -> int:
+def _version_needed(model: onnx.ModelProto) -> int:
     """The first operator set version that has all of ONNX's own operators that a model uses; 0 if it uses none.
 
     Functions that state a version of their own are left out.

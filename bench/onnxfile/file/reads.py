@@ -15,11 +15,11 @@ def node_reads(node: onnx.NodeProto) -> dict[str, None]:
     """Names of the values that a node needs, in order: its inputs, and what its subgraphs read from around them."""
     names = dict.fromkeys(name for name in node.input if name)
     for graph in subgraphs(node):
-        names |= outer_reads(graph)
+        names |= _outer_reads(graph)
     return names
 
 
-def outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
+def _outer_reads(graph: onnx.GraphProto) -> dict[str, None]:
     """Names that a subgraph reads but does not define, in order."""
     own = {value.name for value in graph.input} | stored_names(graph)
     reads: dict[str, None] = {}

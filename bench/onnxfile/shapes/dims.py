@@ -32,7 +32,7 @@ OPERATIONS: dict[str, tuple[Callable[..., int], str]] = {
     "equal": (lambda a, b: int(a == b), "int({0} == {1})"),
     "less": (lambda a, b: int(a < b), "int({0} < {1})"),
     "select": (lambda c, a, b: a if c else b, "({1} if {0} else {2})"),
-    "scaled": (lambda a, numerator, denominator: scaled_down(a, numerator, denominator), ""),
+    "scaled": (lambda a, numerator, denominator: _scaled_down(a, numerator, denominator), ""),
 }
 """For each operation of an atom, the function that computes it, and a short form of writing it (empty for none)."""
 _LONGEST_TEXT = 80
@@ -160,7 +160,7 @@ class Dim:
     def __pow__(self, other: float) -> Size:
         if not 0 <= other <= 8:
             raise TypeError(f"{other} is no small whole number")
-        return math.prod([self] * whole_number(other))
+        return math.prod([self] * _whole_number(other))
 
     def __floor__(self) -> Dim:
         return self
@@ -195,7 +195,7 @@ def symbol(name: str, *, is_free: bool = True) -> Dim:
 
 
 def _terms(size: Size) -> dict[_Monomial, int]:
-    return size.terms if isinstance(size, Dim) else {(): whole_number(size)}
+    return size.terms if isinstance(size, Dim) else {(): _whole_number(size)}
 
 
 def _check_number(number: int, limit: int, of: str) -> None:
@@ -214,10 +214,10 @@ def _size(terms: Mapping[_Monomial, int]) -> Size:
 def _atom(operation: str, *arguments: Size) -> Size:
     if not any(isinstance(argument, Dim) for argument in arguments):
         return OPERATIONS[operation][0](*arguments)
-    return Dim({(Atom(operation, tuple(map(whole_number, arguments))),): 1})
+    return Dim({(Atom(operation, tuple(map(_whole_number, arguments))),): 1})
 
 
-def whole_number(number: Any) -> Any:
+def _whole_number(number: Any) -> Any:
     """Convert a whole number of any type to an int; an expression is returned unchanged.
 
     Raises:
@@ -324,7 +324,7 @@ def scaled(size: Size, scale: float) -> Size:
     return _atom("scaled", size, numerator, denominator)
 
 
-def scaled_down(size: int, numerator: int, denominator: int) -> int:
+def _scaled_down(size: int, numerator: int, denominator: int) -> int:
     """A number times a fraction in float32 arithmetic, rounded down."""
     return math.floor(np.float32(size) * np.float32(numerator / denominator))
 

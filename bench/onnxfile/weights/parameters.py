@@ -213,11 +213,11 @@ def _parameters(node: Node, position: int, value: Value) -> int:
 
 
 def _may_be_learned(value: Value) -> bool:
-    return value.is_weight and bool(value.shape) and is_learned_type(value.dtype)
+    return value.is_weight and bool(value.shape) and _is_learned_type(value.dtype)
 
 
 @functools.cache
-def is_learned_type(dtype: int) -> bool:
+def _is_learned_type(dtype: int) -> bool:
     """Whether elements of the type may be parameters: floats, and integers of 16 bits or fewer."""
     return is_floating(dtype) or (type_name(dtype).startswith(("int", "uint")) and bits(dtype) <= 16)
 

@@ -39,7 +39,7 @@ def open_lightgbm(path: Path) -> Any:
     return lightgbm.Booster(model_file=path)
 
 
-def xgboost_objective(booster: Any) -> str:
+def _xgboost_objective(booster: Any) -> str:
     """XGBoost's name of what a model was trained for, such as `binary:logistic`."""
     return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
 
@@ -47,7 +47,7 @@ def xgboost_objective(booster: Any) -> str:
 def xgboost_output(booster: Any) -> str:
     """The output that a model predicts."""
     outputs = {"binary:logistic": PROBABILITIES, "multi:softprob": PROBABILITIES, "multi:softmax": LABEL}
-    return outputs.get(xgboost_objective(booster), PREDICTION)
+    return outputs.get(_xgboost_objective(booster), PREDICTION)
 
 
 def lightgbm_output(booster: Any) -> str:

@@ -96,7 +96,7 @@ def unpack(path: Path, folder: Path) -> None:
         raise ArtifactError(f"{path.name} is not a tar archive with {CONFIG}: {error}") from error
 
 
-def unpack_graph(path: Path, folder: Path) -> Path:
+def _unpack_graph(path: Path, folder: Path) -> Path:
     """Unpack only the ONNX file of an archive, without its weights; return its path."""
     with tarfile.open(path, "r:") as archive:
         archive.extract(MODEL, folder, filter="data")
@@ -106,13 +106,13 @@ def unpack_graph(path: Path, folder: Path) -> Path:
 def weight_bytes(path: Path) -> int:
     """Bytes of the weights in an archive, but for tables that rows are looked up in."""
     with tempfile.TemporaryDirectory() as folder:
-        return reading.bytes_read(unpack_graph(path, Path(folder)))
+        return reading.bytes_read(_unpack_graph(path, Path(folder)))
 
 
 def graph_of(path: Path) -> onnx.ModelProto:
     """The ONNX model of an archive, without its weights."""
     with tempfile.TemporaryDirectory() as folder:
-        return onnx.load(unpack_graph(path, Path(folder)), load_external_data=False)
+        return onnx.load(_unpack_graph(path, Path(folder)), load_external_data=False)
 
 
 def is_quantized(path: Path) -> bool:

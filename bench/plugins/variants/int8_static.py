@@ -80,7 +80,7 @@ class Int8Static(Variant):
                     reduce_range=reduce_range,
                     activation_type=QuantType.QUInt8,
                     weight_type=QuantType.QInt8,
-                    nodes_to_exclude=[*last_products(model), *read_inside(model)],
+                    nodes_to_exclude=[*_last_products(model), *read_inside(model)],
                     calibrate_method=CalibrationMethod[name],
                     extra_options={"MatMulConstBOnly": True, "CalibStridedMinMax": 1, **settings, **some},
                 )
@@ -90,7 +90,7 @@ class Int8Static(Variant):
         return {**counts, "num_samples": len(samples), "reduce_range": reduce_range}
 
 
-def last_products(model: onnx.ModelProto) -> list[str]:
+def _last_products(model: onnx.ModelProto) -> list[str]:
     """Names of the nodes that make each output's last product: the last node with weights before the output."""
     weights = {weight.name for weight in find_weights(model)}
     makers = {name: index for index, node in enumerate(model.graph.node) for name in node.output}

@@ -45,10 +45,10 @@ class SavedModelTask(TensorFlowTask):
         with tarfile.open(weights) as archive:
             archive.extractall(folder, filter="data")
         inputs, outputs = ([spec.name for spec in side] for side in (self.inputs, self.outputs))
-        return signature_call(opened(Path(folder)), inputs, outputs)
+        return _signature_call(opened(Path(folder)), inputs, outputs)
 
 
-def signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> tf_models.OrderedCall:
+def _signature_call(loaded: Any, inputs: Sequence[str], outputs: Sequence[str] | None = None) -> tf_models.OrderedCall:
     """The signature of a loaded SavedModel, called with its inputs in order."""
 
     def named(*tensors: Any) -> Any:
@@ -93,7 +93,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     if any(spec.shape.rank is None for spec in signature.values()):
         raise InputError("an input has no shape")
     inputs = probe.specs_of([(name, spec.dtype.name, list(spec.shape)) for name, spec in signature.items()])
-    call = signature_call(loaded, list(signature))
+    call = _signature_call(loaded, list(signature))
     facts = sizes.choose(SavedModelTask, call.outputs_of, inputs, options)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     pack(path, names, folder / SavedModelTask.weights)

@@ -30,7 +30,7 @@ class TorchExportTask(TorchTask):
     weights = "model.pt2"
 
     def model(self, weights: Path) -> Any:
-        return as_module(opened(weights))
+        return _as_module(opened(weights))
 
 
 def opened(path: Path) -> Any:
@@ -49,7 +49,7 @@ def opened(path: Path) -> Any:
         return torch.export.load(file)
 
 
-def as_module(program: Any) -> Any:
+def _as_module(program: Any) -> Any:
     """The program as a module for exporters, which call `train` and `eval`: its mode is that of its export for ever."""
     module = program.module()
     module.train = module.eval = lambda *_: module
@@ -65,7 +65,7 @@ def examine(path: Path, folder: Path, options: Asked) -> Found:
     from bench.tasks import torch_models
 
     program = opened(path)
-    run = torch_models.Run(as_module(program))
+    run = torch_models.Run(_as_module(program))
     facts = sizes.choose(TorchExportTask, run, _inputs(program), options)
     facts = dataclasses.replace(facts, attributes={"nested": run.nested})
     return facts.telling(torch_training.of_program(program))

@@ -16,7 +16,7 @@ _TYPED_LIKE = {"QLinearMatMul": 7, "MatMulIntegerToFloat": 2}
 """Inputs that have the type of the product, where that is not the first one."""
 
 
-def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
+def _matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
     """The shape of a product as NumPy's `matmul` has it.
 
     Raises:
@@ -35,7 +35,7 @@ def matmul_shape(node: Node, first: Shape, second: Shape) -> Shape:
 @rule("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "FusedMatMul", "TransposeMatMul", domains=(MICROSOFT,))
 def matmul(node: Node) -> Value:
     dtype = INT32 if node.op_type == "MatMulInteger" else node.input(_TYPED_LIKE.get(node.op_type, 0)).dtype
-    return Value(dtype, matmul_shape(node, *matmul_operands(node)))
+    return Value(dtype, _matmul_shape(node, *matmul_operands(node)))
 
 
 def matmul_operands(node: Node) -> tuple[Shape, Shape]:
@@ -58,7 +58,7 @@ def gemm(node: Node) -> Value:
     a, b = tuple(node.shape(0)), tuple(node.shape(3 if quantized else 1))
     if len(a) != 2 or len(b) != 2:
         raise ShapeError(f"{node.what} takes matrices; it is given {len(a)} and {len(b)} axes")
-    shape = matmul_shape(node, a[::-1] if node.integer("transA") else a, b[::-1] if node.integer("transB") else b)
+    shape = _matmul_shape(node, a[::-1] if node.integer("transA") else a, b[::-1] if node.integer("transB") else b)
     return Value((node.input(8).dtype if node.has(8) else FLOAT) if quantized else node.input().dtype, shape)
 
 

@@ -180,7 +180,7 @@ def _refused(number: int, what: str) -> RefusedError:
     return RefusedError(f"the attention of layer {number} is not one of grouped queries with rotated keys: {what}")
 
 
-def rotations(model: onnx.ModelProto, names: Sequence[str], decoder: Decoder) -> dict[str, np.ndarray]:
+def _rotations(model: onnx.ModelProto, names: Sequence[str], decoder: Decoder) -> dict[str, np.ndarray]:
     """The tables that a graph computes to rotate by, for the positions 0 to M - 1: float32 (M, K / 2) by name.
 
     They are computed by the graph itself, for a prompt of M tokens.
@@ -221,7 +221,7 @@ def write(model: onnx.ModelProto, layers: Sequence[Layer], decoder: Decoder) -> 
     """
     graph = model.graph
     names = dict.fromkeys(name for layer in layers for name in (layer.cos, layer.sin))
-    tables = rotations(model, list(names), decoder)
+    tables = _rotations(model, list(names), decoder)
     shared = {table.tobytes(): table for table in tables.values()}  # exporters may write a table for each layer
     for place, table in enumerate(shared.values()):
         _store(graph, f"{PREFIX}_table_{place}", table)

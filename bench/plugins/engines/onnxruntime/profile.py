@@ -65,7 +65,7 @@ def profile(
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text())
         nodes = node_times(events, warm_ups=_WARM_UPS, num_runs=num_runs)
-        return with_tensors(nodes, wiring, Wiring(lazy.read(optimized))) if optimized.exists() else nodes
+        return _with_tensors(nodes, wiring, Wiring(lazy.read(optimized))) if optimized.exists() else nodes
 
 
 def _named(artifact: Path) -> onnx.ModelProto:
@@ -141,7 +141,7 @@ def _self_times(events: Iterable[Event]) -> list[tuple[Event, int]]:
     return [(event, max(0, event["dur"] - inner)) for event, inner in zip(ordered, within, strict=True)]
 
 
-def with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> list[NodeTime]:
+def _with_tensors(nodes: Sequence[NodeTime], artifact: Wiring, ran: Wiring) -> list[NodeTime]:
     """The nodes with the tensors that they read, make and cover.
 
     A node covers the outputs of those nodes of the artifact whose name, or whose output's name, it bears. A node that
