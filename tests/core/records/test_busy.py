@@ -42,7 +42,7 @@ def test_a_sweep_alone_is_no_load() -> None:
 def test_a_load_says_nothing_where_the_cores_are_not_known(cores: object) -> None:
     assert note(launches(8, machine=LOADED), {"num_cores": cores}) is None
     said = note(launches(8, machine=LOADED, steal_share=0.3), {"num_cores": cores}) or ""
-    assert said.startswith("the machine was busy in 8 of 8 launches: workers waited up to 30 % of their time; ")
+    assert said.startswith("the machine was busy in 8 of 8 launches: workers waited up to 30 % of their time: ")
 
 
 def test_every_row_of_the_task_has_the_note_and_a_warning_says_it_once() -> None:

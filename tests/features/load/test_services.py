@@ -146,7 +146,7 @@ def test_the_other_worker_does_not_hide_one_that_died(make: Any, driver: Driver)
 
 def test_wrong_answers_under_load_are_counted(make: Any, driver: Driver) -> None:
     with Service(make("bad", fail_at=LEARN_RUNS + 5, how="wrong", run_s=0.002), Setup(), LIMITS) as service:
-        run = driver.replay(service, 4_000_000 * np.arange(60), np.arange(60) % 8)
+        run = driver.replay(service, 4_000_000 * np.arange(240), np.arange(240) % 8)
     assert 0 < run.wrong < run.checked
     with pytest.raises(ChildError, match=f"{run.wrong} of {run.checked} answers under load were wrong"):
         run.must_be_right()
