@@ -1,5 +1,7 @@
 """Every exception that this project raises on purpose; `bench.cli.main` prints one line and sets the exit code."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 
@@ -56,10 +58,14 @@ class ChildError(BenchError):
         self.detail = detail
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that an unknown one is most like; None where it is like none."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown name: the nearest known name, or all known names."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    if (near := nearest(name, known)) is not None:
+        return f"did you mean {near!r}?"
     return f"there are: {', '.join(known)}" if known else "there are none"

@@ -28,7 +28,7 @@ _MaxMetricDrop = Annotated[
 _Version = Annotated[
     str | None, typer.Option("--with", help="Run the pinned artifact with this version, as onnxruntime==1.22.0.")
 ]
-Runtime = Annotated[str | None, typer.Option(help="Runtime for model files; the usual one by default.")]
+_Runtime = Annotated[str | None, typer.Option(help="Runtime for model files; the usual one by default.")]
 _Provider = Annotated[str | None, typer.Option(help="Provider of the runtime.")]
 _Batch = Annotated[int, typer.Option(min=1, help="Samples in one inference.")]
 _Threads = Annotated[int, typer.Option(min=1, help="Threads of the runtime.")]
@@ -51,7 +51,7 @@ def check(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
-    runtime: Runtime = None,
+    runtime: _Runtime = None,
     provider: _Provider = None,
     batch: _Batch = 1,
     threads: _Threads = 1,

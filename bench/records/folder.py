@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 
 from bench.api.cell import Cell, matches
-from bench.api.errors import InputError, suggest
+from bench.api.errors import InputError, nearest
 from bench.api.names import TaskName
 from bench.measure import machine
 from bench.measure.questions import Aims
@@ -241,8 +241,11 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
             parts = sorted({part for row in rows for part in row.cell.split("/")})
             unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
-            known = suggest(unknown[0], parts) if unknown else "`bench show` lists the cells that have a result"
-            if known.startswith("there are"):
+            near = nearest(unknown[0], parts) if unknown else None
+            known = "`bench show` lists the cells that have a result"
+            if near is not None:
+                known = f"did you mean {near!r}?"
+            elif unknown:
                 tasks = ", ".join(dict.fromkeys(row.task for row in rows if not row.task_name.is_of_search))
                 known = f"the tasks that have results are {tasks}; `bench show` lists their cells"
             raise InputError(f"no result matches {glob!r}; {known}")
