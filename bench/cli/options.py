@@ -339,9 +339,7 @@ def unnamed_limits(max_metric_drop: str, rows: Iterable[Row]) -> Iterator[str]:
 def interpreter() -> str:
     """The command that starts the Python that runs this: `python` where that is it, or else its path."""
     usual = shutil.which("python")
-    if (
-        usual is not None and Path(usual).parent == Path(sys.executable).parent
-    ):  # one that an environment links is another
+    if usual is not None and Path(usual).parent == Path(sys.executable).parent:
         return "python"
     path = Path(sys.executable)
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))

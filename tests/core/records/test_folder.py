@@ -33,6 +33,10 @@ def test_globs_choose_rows() -> None:
     [
         ("crnnn/*", "no result matches 'crnnn/*'; did you mean 'crnn'?"),
         ("*/pytorhc/*", "no result matches '*/pytorhc/*'; did you mean 'pytorch'?"),
+        (
+            "resnet",
+            "no result matches 'resnet'; the tasks that have results are crnn, albert; `bench show` lists their cells",
+        ),
         ("crnn/*/albert", "no result matches 'crnn/*/albert'; `bench show` lists the cells that have a result"),
     ],
 )
