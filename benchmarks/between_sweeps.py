@@ -5,8 +5,12 @@ ratios lies within the half-widths of both intervals, added in squares, as 95 % 
 intervals that are narrowed, all by one factor, until their median half-width near the best is 3 %. The cells near the
 best are within 25 % of the fastest of their request.
 
-At most 2 % of the verdicts may contradict each other. The other figures have no bound here: cells of one request and
-program move together, so two sweeps have some 24 independent differences.
+For each pick of a sweep that ends in a winner, by task and number of threads: how much slower the winner is in the
+other sweep than the fastest deployment that qualifies there.
+
+At most 2 % of the verdicts may contradict each other, and no winner may be slower than the tolerance allows. The other
+figures have no bound here: cells of one request and program move together, so two sweeps have some 24 independent
+differences.
 """
 
 from __future__ import annotations
@@ -21,13 +25,20 @@ from pathlib import Path
 
 import instrument
 
+from bench.api.loss_units import AllowedLoss
+from bench.decisions.constraints import Constraints
+from bench.decisions.pick import Chooser
+from bench.decisions.standing import WINNER, Standing
 from bench.measure import stats
+from bench.measure.questions import Aims
 from bench.records import folder, ranking
+from bench.records.folder import Results
 from bench.records.rows import Row
 
 NEAR = 1.25
 NARROW = 0.03
 MOST_CONTRADICTING = 0.02
+TOLERANCE = Aims().regret
 DECIDED = (stats.FASTER, stats.SLOWER)
 
 
@@ -46,18 +57,40 @@ class Sweep:
     half_width: float
 
 
-def read(results: Path) -> Sweep:
-    """The sweep of a folder of results."""
+def sweep_of(results: Results) -> Sweep:
+    """The ratios of stored results."""
     rows: dict[str, Row] = {}
     near: set[str] = set()
-    for group in ranking.select(folder.read(results).rows).groups:
+    for group in ranking.select(results.rows).groups:
         ratios = {row.cell: row.ratio for row in group.rows if ranking.is_ranked(row) and row.ratio is not None}
         timed = {row.cell: row for row in group.rows if row.cell in ratios and row.verdict}
         near |= {cell for cell in timed if ratios[cell] <= NEAR * min(ratios.values())}
         rows |= timed
     if not near:
-        raise SystemExit(f"no cell of {results} was compared")
+        raise SystemExit(f"no cell of {results.folder} was compared")
     return Sweep(rows=rows, near=frozenset(near), half_width=statistics.median(half_width(rows[cell]) for cell in near))
+
+
+def standings(results: Results) -> dict[tuple[str, int], Standing]:
+    """The outcome of the pick of each task and number of threads, at the default constraints and tolerance."""
+    constraints, outcomes = Constraints(max_metric_loss=AllowedLoss()), {}
+    for task, threads in sorted({(row.task, row.threads) for row in results.rows}):
+        rows = [row for row in results.rows if (row.task, row.threads, row.batch) == (task, threads, 1)]
+        if rows:
+            outcomes[task, threads] = Chooser(results.measurements, rows, constraints).standing(TOLERANCE)
+    return outcomes
+
+
+def excess_of_winner(winner: Standing, other: Standing) -> float:
+    """Share by which a sweep's winner is slower than the fastest deployment that qualifies in another sweep.
+
+    Infinite where the winner does not qualify there. A cell whose graph another cell has counts as that cell.
+    """
+    assert winner.shipped is not None
+    same = {row.cell: row.same_as for row in other.group.rows if row.same_as}
+    ratios = {row.cell: row.ratio for row in other.qualified.rows if row.ratio is not None}
+    own = ratios.get(same.get(winner.shipped.cell, winner.shipped.cell), math.inf)
+    return own / min(ratios.values()) - 1 if ratios else math.inf
 
 
 def half_width(row: Row) -> float:
@@ -120,15 +153,32 @@ def judge(sweeps: Sequence[Sweep]) -> list[str]:
     return failures
 
 
+def judge_picks(sweeps: Sequence[dict[tuple[str, int], Standing]]) -> list[str]:
+    """Print each winner's excess in every other sweep, and return the winners that are slower than the tolerance."""
+    failures = []
+    for (number, first), (other, second) in itertools.permutations(enumerate(sweeps, 1), 2):
+        winners = {request: each for request, each in first.items() if each.outcome == WINNER}
+        print(f"{number}: {len(winners)} of {len(first)} picks end in a winner, slower than the best of {other} by:")
+        for (task, threads), winner in winners.items():
+            if (task, threads) not in second:
+                continue
+            excess = excess_of_winner(winner, second[task, threads])
+            print(f"  {excess:.1%}  {task} at {threads} thread(s)")
+            if excess > TOLERANCE:
+                failures.append(f"the winner of {task} at {threads} thread(s) in {number} is slower in {other}")
+    return failures
+
+
 def main() -> None:
-    """Read the sweeps and print a line for each, and then one for each two of them."""
+    """Read the sweeps and print a line for each, and then what each two of them say of one another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="+", help="folders of results, two or more")
     arguments = parser.parse_args()
-    sweeps = [read(results) for results in arguments.results]
+    stored = [folder.read(results) for results in arguments.results]
+    sweeps = [sweep_of(results) for results in stored]
     for number, (results, sweep) in enumerate(zip(arguments.results, sweeps, strict=True), 1):
         print(f"{number}: {results}, median half-width near the best {sweep.half_width:.1%} of {len(sweep.near)} cells")
-    instrument.finish(judge(sweeps))
+    instrument.finish([*judge(sweeps), *judge_picks([standings(results) for results in stored])])
 
 
 if __name__ == "__main__":

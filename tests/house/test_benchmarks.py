@@ -215,6 +215,28 @@ def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.Cap
     assert "1 of 1 verdicts contradict; within both half-widths 0.0% of 1 cells" in capsys.readouterr().out
 
 
+def test_a_winner_that_is_slower_in_another_sweep_fails(scripts: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    between = scripts("between_sweeps")
+
+    def pick(outcome: str, shipped: str | None, ratios: dict[str, float], same_as: dict[str, str]) -> Any:
+        rows = [SimpleNamespace(cell=cell, ratio=ratio, same_as=None) for cell, ratio in ratios.items()]
+        alike = [SimpleNamespace(cell=cell, ratio=None, same_as=other) for cell, other in same_as.items()]
+        standing = SimpleNamespace(outcome=outcome, shipped=SimpleNamespace(cell=shipped) if shipped else None)
+        standing.group, standing.qualified = SimpleNamespace(rows=rows + alike), SimpleNamespace(rows=rows)
+        return standing
+
+    first = pick("winner", "a", {"a": 0.5, "b": 0.51}, {})
+    near = pick("none", None, {"b": 0.5, "c": 0.51}, {"a": "c"})
+    apart = pick("winner", "b", {"a": 0.6, "b": 0.5}, {})
+    assert between.excess_of_winner(first, near) == pytest.approx(0.02)
+    assert between.excess_of_winner(first, apart) == pytest.approx(0.2)
+    assert between.excess_of_winner(first, pick("none", None, {"b": 0.5}, {})) == math.inf
+    assert between.judge_picks([{("crnn", 1): first}, {("crnn", 1): near}]) == []
+    assert "1: 1 of 1 picks end in a winner" in capsys.readouterr().out
+    failures = between.judge_picks([{("crnn", 1): first}, {("crnn", 1): apart}])
+    assert failures == ["the winner of crnn at 1 thread(s) in 1 is slower in 2"]
+
+
 def test_the_list_of_the_corpus_can_be_read(scripts: Any) -> None:
     corpus, alone = scripts("corpus"), load_module(SCRIPTS / "peers" / "alone.py")
     packages = tomllib.loads(corpus.LIST.read_text())["package"]
