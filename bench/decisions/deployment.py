@@ -222,8 +222,8 @@ def _task(name: TaskName, is_wanted: Callable[[Task], bool]) -> Task:
         return catalog.task(name)
     if (task := adopt.recall(str(name), is_wanted)) is None:
         raise InputError(
-            f"the model of {name} is not here any more: it is neither in {cache.folder()} (BENCH_CACHE names another "
-            "folder) nor on BENCH_PATH; `bench run --model` brings it back"
+            f"the model of {name} is neither in {cache.folder()} nor on BENCH_PATH; run this from the folder where "
+            "`bench run --model` was run, or set BENCH_CACHE to its .cache/bench",
         )
     return task
 

@@ -203,5 +203,5 @@ def test_code_that_a_folder_names_is_not_run(command: Callable[..., str], tmp_pa
     (mine / "task.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     saved(tmp_path, cell=TOY.replace("toy", "mine"), task_folder="mine")
     said = command("check", ".", code=2)
-    assert "the model of mine is not here any more" in said
+    assert "the model of mine is neither in" in said
     assert not (tmp_path / "ran").exists()
