@@ -213,7 +213,7 @@ class Joint:
             effect_bb = np.sum([self.effects[kind, name].value * kernel_bb for kind, kernel_bb in kernels], axis=0)
             members_n = program.members_n
             precisions[name] = program.weigh(effect_bb, self.variances[self.cell_N[members_n]] + self.lost_N[members_n])
-            weighted[name] = precisions[name].times(program.design_en.toarray().T)
+            weighted[name] = precisions[name].times(program.design_ne)
             normal_EE[np.ix_(program.estimates_e, program.estimates_e)] += program.design_en @ weighted[name]
             sum_E[program.estimates_e] += self.level_N[members_n] @ weighted[name]
         covariance_EE = np.linalg.inv(normal_EE)

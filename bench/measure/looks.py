@@ -47,7 +47,7 @@ def _crossing(bound: float, looks: int) -> float:
     After each step the density of the walks that have not crossed is kept at the nodes of Gauss and Legendre.
     """
     num_nodes = max(_LEAST_NODES, math.ceil(_NODES_PER_STEP * bound * math.sqrt(looks)))
-    node_K, weight_K = np.polynomial.legendre.leggauss(num_nodes)
+    node_K, weight_K = _nodes(num_nodes)
     at_K, mass_K = bound * node_K, bound * weight_K * _normal(bound * node_K)
     crossed = 2 * float(special.ndtr(-bound))
     for number in range(2, looks + 1):
@@ -57,6 +57,9 @@ def _crossing(bound: float, looks: int) -> float:
         density_K = _normal(np.subtract.outer(next_K, at_K)) @ mass_K
         at_K, mass_K = next_K, limit * weight_K * density_K
     return crossed
+
+
+_nodes = functools.lru_cache(maxsize=64)(np.polynomial.legendre.leggauss)
 
 
 def _normal(values: np.ndarray) -> np.ndarray:

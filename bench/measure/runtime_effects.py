@@ -34,7 +34,7 @@ class Program:
         block_n: the position of each launch's block among the program's blocks.
         first_b: the position of each block's first launch.
         estimates_e: the estimates, of all programs', that its launches have a part in: cells and blocks.
-        design_en: for each launch, its cell and its block among these.
+        design_en, design_ne: for each launch, its cell and its block among these.
         kernels: by kind of effect, the correlation of the effects of each two blocks.
         machine_b: the position of each block's machine among all machines.
         residual_bb: the residual matrix of restricted maximum likelihood, summed over the launches of each block.
@@ -62,17 +62,16 @@ class Program:
     score_c: np.ndarray = dataclasses.field(init=False)
     information_c: np.ndarray = dataclasses.field(init=False)
     curvature_c: np.ndarray = dataclasses.field(init=False)
-    _block_bn: sparse.csr_array = dataclasses.field(init=False)
+    design_ne: np.ndarray = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.score_c, self.information_c, self.curvature_c = np.zeros((3, len(self.cells_c)))
         self.diagonal_n = np.zeros(len(self.members_n))
-        number_n = np.arange(len(self.members_n))
-        self._block_bn = sparse.csr_array((np.ones(len(number_n)), (self.block_n, number_n)))
+        self.design_ne = self.design_en.toarray().T
 
     def in_blocks(self, values_nX: np.ndarray) -> np.ndarray:
         """Sums over the launches of each block."""
-        return self._block_bn @ values_nX
+        return np.add.reduceat(values_nX, self.first_b, axis=0)
 
     def weigh(self, effect_bb: np.ndarray, variance_n: np.ndarray) -> Precision:
         """The inverse of the covariance of the launches.
