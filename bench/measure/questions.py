@@ -145,6 +145,8 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
             if is_open and (name, first) not in [question.cells for question in questions]:
                 fewest = min(fitted.num_launches[name], fitted.num_launches[first])
                 launches = _launches(comparison.effect, fewest, most, is_answered)
+                if kind == BEST and fewest < LEAST_LAUNCHES <= most:  # what they scatter by is a guess until then
+                    launches = launches or LEAST_LAUNCHES - fewest
                 is_near = kind == BEST and comparison.effect.value <= math.log1p(_NEAR)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches, is_near=is_near))
     if near.others and not questions and not is_known(fitted, first):

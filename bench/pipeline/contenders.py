@@ -6,6 +6,7 @@ others at the samples that every cell runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.api.loss_units import AllowedLoss
@@ -18,7 +19,7 @@ from bench.pipeline.flow import Verified
 from bench.pipeline.quality import BROKEN
 from bench.records.lines import Quality
 from bench.records.measured_cell import what_answers
-from bench.records.metric_loss import Lost
+from bench.records.metric_loss import Lost, level
 from bench.records.pareto import undominated
 
 WITHIN = 0.1
@@ -51,6 +52,46 @@ def _of(group: Group, fitted: Fitted, values: Mapping[str, Verified], allowed: A
         return set()
     points = [(fitted.effect(name, fitted.baseline).value, float(values[name].artifact.size_bytes)) for name in names]
     return {selection.first, *selection.rivals, *(names[index] for index in undominated(points))}
+
+
+def that_keep(
+    group: Group,
+    values: Mapping[str, Verified],
+    precisions: Mapping[str, str | None],
+    allowed: AllowedLoss,
+    tolerance: float,
+) -> set[str]:
+    """Names of the cells of a group that keep their metric, by the rule by which a pick takes them.
+
+    Lossy cells that a pick may ship share its probability of error (`bench.records.metric_loss.level`): those that by
+    the launches so far are not slower than all others by more than the tolerance. Where the split is too small to be
+    sure of any cell, those are named that keep the metric on the split.
+
+    Args:
+        group: the cells with their launches so far.
+        values: the verified cells by key.
+        precisions: see `bound`.
+        allowed: the most that a deployment may lose of the metric.
+        tolerance: largest share by which a deployment that is shipped may be slower than the fastest.
+    """
+    (fitted,) = comparison.fit([group.launched()])
+    own = {ledger.name: values[ledger.name] for ledger in group.ledgers}
+    bounds = {name: bound(value, precisions) for name, value in own.items()}
+    lost = {
+        name: value.quality.lost
+        for name, value in own.items()
+        if bounds[name] and isinstance(value.quality.lost, Lost)
+        if rounding.is_lossy(value.cell, value.quality.precision)
+    }
+    limit = min((allowed.of(value.quality.loss_unit) for value in own.values()), default=0.0)  # of one task, it is one
+    keep = {name for name, most in bounds.items() if name not in lost and most is not None and most <= limit}
+    levels = {name: fitted.effect(name, fitted.baseline).value for name in own if name in fitted.names}
+    fastest = min((levels[name] for name in keep if name in levels), default=math.inf)
+    near = [each for name, each in lost.items() if levels.get(name, -math.inf) <= fastest + math.log1p(tolerance)]
+    alpha = level([each for each in near if each.may_be_shown(limit)], limit)
+    keep |= {name for name, each in lost.items() if each.high(alpha=alpha) <= limit}
+    losses = {name: value.quality.metric_loss for name, value in own.items()}
+    return keep or {name for name, loss in losses.items() if loss is not None and loss <= limit}
 
 
 def most_lossy(contenders: Iterable[Verified]) -> int:

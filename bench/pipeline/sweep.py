@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -73,6 +73,7 @@ class Sweep:
         self._to_reset: set[str] = set()
         self._ledgers: dict[str, Ledger] = {}
         self._contenders: set[str] = set()
+        self._values: dict[str, Verified] = {}
         self._time_left = TimeLeft(options.ends_s, options.goal.budget_s)
         self._expected: Expected
         self._cells: set[Cell] = set()
@@ -274,9 +275,10 @@ class Sweep:
             known = {cell for cell in members if members[cell].key in self._ledgers}
             ledgers = {cell: self._ledger(members[cell]) for cell in {baseline: 0, **dict.fromkeys(timed)}}
             groups.append(Group(baseline=ledgers[baseline], ledgers=[ledgers[cell] for cell in timed]))
-            self._mark_candidates(groups[-1], members)
             if self._options.force and baseline not in known:  # not reset: other cells' launches need those beside them
                 ledgers[baseline].num_stale = len(by_block(ledgers[baseline].launches, REFERENCE))
+        self._values |= {value.key: value for value in sound}
+        self._mark_candidates(groups)
         return groups
 
     def _ledger(self, value: Verified) -> Ledger:
@@ -291,27 +293,24 @@ class Sweep:
             )
         return self._ledgers[value.key]
 
-    def _mark_candidates(self, group: Group, values: Mapping[Cell, Verified]) -> None:
-        """Say which cells of a group may win: those that keep their metric.
-
-        Where the split is too small to be sure of any cell, those are candidates that keep it on the split.
-        """
-        most = self._options.max_metric_loss
-        known = {ledger.name: values[ledger.subject.cell] for ledger in group.ledgers}
-        records = self._records.values()
-        precisions = {record.cell.path: record.quality.precision for record in records if record.quality is not None}
-        bounds = {name: contenders.bound(value, precisions) for name, value in known.items()}
-        losses = {name: value.quality.metric_loss for name, value in known.items()}
-        limits = {name: most.of(value.quality.loss_unit) for name, value in known.items()}
-        sure = {name for name, bound in bounds.items() if bound is not None and bound <= limits[name]}
-        seen = {name for name, loss in losses.items() if loss is not None and loss <= limits[name]}
-        for ledger in group.ledgers:
-            ledger.may_win = ledger.name in (sure or seen)
+    def _mark_candidates(self, groups: Sequence[Group]) -> None:
+        """Say which cells of each group may win, by the launches so far: see `contenders.that_keep`."""
+        precisions = {
+            record.cell.path: record.quality.precision
+            for record in self._records.values()
+            if record.quality is not None
+        }
+        allowed, tolerance = self._options.max_metric_loss, self._options.goal.aims.regret
+        for group in groups:
+            names = contenders.that_keep(group, self._values, precisions, allowed, tolerance)
+            for ledger in group.ledgers:
+                ledger.may_win = ledger.name in names
 
     def _answer_questions(self, groups: Sequence[Group]) -> None:
         """Time cells until no question is open or the time is up."""
         if self._options.whole_split:  # no wave has given them a first launch
             self._time(groups, self._goal(1.0))
+            self._mark_candidates(groups)
         self._time(groups, self._goal())
 
     def _time(self, groups: Sequence[Group], goal: Goal) -> None:

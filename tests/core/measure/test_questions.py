@@ -72,6 +72,16 @@ def test_verdict_as_it_is_shown_does_not_stop_a_sweep() -> None:
     assert list(asked(close)) == [(VERDICT, ("a",))]
 
 
+def test_a_rival_of_one_launch_gets_another_however_far_the_answer_seems() -> None:
+    """What its launches scatter by is a guess until there are two."""
+    ratios = {"a": 1.0, "b": 1.01}
+    once, twice = (group(ratios, 0.1, candidates=("a", "b"), launches={"a": 2, "b": number}) for number in (1, 2))
+    assert launches_of(once, BEST, most=2) == 1
+    assert launches_of(twice, BEST, most=2) is None
+    (question,) = [each for each in open_questions([once], Aims(), most=2)[0] if each.kind == BEST]
+    assert question.urgency > Question(kind=VERDICT, cells=("a",), launches=1).urgency
+
+
 def test_question_that_the_allowed_launches_cannot_answer() -> None:
     hopeless = group({"a": 1.0}, 0.1)
     assert launches_of(hopeless, VERDICT) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.measure import blocks, rounds
 from bench.measure.goal import Goal
+from bench.measure.ledgers import Group, Ledger
 from bench.pipeline import contenders
 from bench.pipeline import sweep as module
 from bench.pipeline import waves as pipeline_waves
@@ -131,6 +133,42 @@ def test_lossy_contenders_of_one_request_share_the_probability_of_error() -> Non
     lossy = [contender("int8_dynamic"), contender("fp16", precision="float16"), contender("int8_dynamic", threads=2)]
     assert contenders.most_lossy([]) == contenders.most_lossy(lossless) == 1
     assert contenders.most_lossy([*lossless, *lossy]) == 2
+
+
+@pytest.mark.parametrize(
+    ("latencies", "kept"),
+    [
+        pytest.param({}, {"onnxsim"}, id="three lossy cells share the error, and 320 samples are too few for that"),
+        pytest.param(
+            {"raw": 900, "onnxsim": 1000, "int8_a": 400, "int8_b": 3000, "int8_c": 3000},
+            {"onnxsim", "int8_a", "int8_b", "int8_c"},
+            id="two of them are slow and cannot be shipped, so the fast one has all of the error",
+        ),
+        pytest.param(
+            {"raw": 900, "onnxsim": 1000, "int8_a": 400, "int8_b": 500, "int8_c": 600},
+            {"onnxsim"},
+            id="a pick refuses all three, so a race of them decides nothing",
+        ),
+    ],
+)
+def test_candidates_are_those_that_a_pick_takes(latencies: dict[str, int], kept: set[str]) -> None:
+    """Of 320 samples without a loss 0.93 % may be lost, and of one of three such cells 1.27 %."""
+    values, ledgers = {}, []
+    for number, variant in enumerate(("onnxsim", "int8_a", "int8_b", "int8_c")):
+        cell = Cell.from_path(f"toy/torch/torch_onnx/{variant}/onnxruntime/cpu/b1t1")
+        artifact = Artifact(format="onnx", sha256=variant, size_bytes=1, path=Path(variant))
+        lost = Lost(num_samples=320, score=1.0, most=1.0, points=((number, 1e-6),))
+        quality = made.quality(precision="int8", lost=lost, metric_loss=0.0, fidelity="drifted")
+        if variant == "onnxsim":
+            quality = made.quality(precision="float32", lost=None, metric_loss=0.0, fidelity="close")
+        prepared = Prepared(cell=cell, artifact=artifact, key=variant)
+        values[variant] = Verified.of(prepared, quality=quality, inputs=Path("inputs"))
+        launches = [made.launch("a", "cell", latencies[variant])] if variant in latencies else []
+        ledgers.append(Ledger(subject=dataclasses.replace(made.subject(cell), key=variant), launches=launches))
+    roles = [made.launch("a", role, latencies["raw"]) for role in ("reference", "control") if latencies]
+    raw = Cell.from_path("toy/torch/native/raw/pytorch/cpu/b1t1")
+    group = Group(baseline=Ledger(subject=made.subject(raw), launches=roles), ledgers=ledgers)
+    assert contenders.that_keep(group, values, {}, AllowedLoss(), tolerance=0.05) == kept
 
 
 def test_cells_that_run_the_graph_of_a_contender_are_verified_with_it(swept: Any) -> None:
