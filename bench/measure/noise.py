@@ -34,7 +34,7 @@ IDLE = dataclasses.replace(
     program_freedom=_SURE,
     block_freedom=_SURE,
 )
-"""Those of an idle machine: medians over the programs and cells of `results/reference` (EPYC, Zen 5, two cores)."""
+"""Those of an idle machine: medians over the programs and cells of `results/zen5` (EPYC, two cores)."""
 
 
 def widening(groups: Sequence[Group], fits: Sequence[Fitted]) -> dict[str, float]:

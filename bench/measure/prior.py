@@ -9,7 +9,7 @@ import dataclasses
 class Prior:
     """What is believed of the variances before any launch, on the log scale.
 
-    The figures are those of `results/reference` and of repeated runs on shared machines of two cores: launches of one
+    The figures are those of `results/zen5` and of repeated runs on shared machines of two cores: launches of one
     cell differ by 0.3 to 5 %, and states of programs by 0.6 to 6 %. They are of all kinds of machines: by the stored
     results none differs from the others beyond what its sweeps differ by, see `benchmarks/priors.py`.
 
