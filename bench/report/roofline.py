@@ -18,8 +18,9 @@ COLUMNS = ("cell", "precision", "latency_p50_ns", "macs", "gmacs_per_s", "peak_s
 _PEAK_KEYS = ("macs_per_s", "bytes_per_s", "undisturbed")
 _LEGEND = (
     "Of the peak: MACs a second over the most that a product of two matrices of 1024 rows and columns reached in this "
-    "precision. Of the roof: the time that the MACs at the peak, or the weights, inputs and outputs moved once at the "
-    "rate of a copy, would take at least, over the latency; what stays in the caches is not moved, so it may pass 100. "
+    "precision; a better kernel, or Winograd's, which needs fewer multiplications, may pass 100. Of the roof: the time "
+    "that the MACs at the peak, or the weights, inputs and outputs moved once at the rate of a copy, would take at "
+    "least, over the latency; what stays in the caches is not moved, so it may pass 100. "
     "Bound by: the longer of the two. MACs of files that are no ONNX are those of the task's plain export."
 )
 _MARK = "*"

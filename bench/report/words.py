@@ -14,8 +14,9 @@ from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.figures.canvas import digits
 
-_SHARES = ("accuracy", "cer", "wer")
-"""Metrics that are shares by their definition, and are told in per cent."""
+_ERROR_RATES = ("cer", "wer")
+_SHARES = ("accuracy", *_ERROR_RATES)
+"""Metrics that are shares by their definition, and are told in per cent: these, and names that end with one of them."""
 _ACRONYM = 4
 """Letters of a metric's name up to which it is taken for an acronym."""
 
@@ -50,7 +51,7 @@ def metric_in_words(row: Row) -> tuple[str, str]:
         text = f"Outputs {lost if outcome.metric_change(row) else 'are the same'}"
         note = _NO_LABELS if row.metric_loss_note == EXEMPT else row.metric_loss_note
         return text, f" ({note})" if note else ""
-    if name in _SHARES:
+    if name.rpartition("_")[2] in _SHARES:
         value, unit = 100 * value, " %"
     elif name.endswith("_db"):
         unit = " dB"
@@ -60,9 +61,12 @@ def metric_in_words(row: Row) -> tuple[str, str]:
 
 
 def metric_title(name: str) -> str:
-    """The name of a metric without its unit: `CER`, `PSNR`, `Accuracy`."""
+    """The name of a metric without its unit: `CER`, `PSNR`, `Accuracy`, `Line CER`."""
     name = name.removesuffix("_db")
-    return name.upper() if len(name) <= _ACRONYM else name[0].upper() + name[1:].replace("_", " ")
+    if len(name) <= _ACRONYM:
+        return name.upper()
+    words = [word.upper() if word in _ERROR_RATES else word for word in name.split("_")]
+    return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
 
 
 def default_in_words(deployments: Iterable[Best], source: str) -> str:

@@ -119,7 +119,7 @@ def _card(deployment: Best, rows: Sequence[Row], picking: str | None, option: st
         KEEP: ("ship the model as it is, ", full),
         NONE: ("no pick yet; this looks fastest: ", full),
     }
-    certain = "" if choice.outcome == NONE else ", with 95 % confidence"
+    certain = "" if choice.outcome == NONE else " (95 %)"
     return Card(
         task=row.task,
         title=_title(row),

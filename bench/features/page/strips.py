@@ -12,16 +12,16 @@ from bench.records.rows import Row
 from bench.report.columns import unit_of
 from bench.report.figures.whiskers import drawn_latencies, whisker
 
-WIDTH = 300.0
-"""Pixels of a strip on a narrow phone; a wider one only moves its marks apart."""
+WIDTH = 265.0
+"""Pixels of a strip on a narrow phone of 320 pixels; a wider one only moves its marks apart."""
 DOT, PICK = 3.3, 6.0
 """Radius in pixels of a mark, and of that of the deployment to ship."""
 _APART = 0.6
 """Pixels between two marks, at least, while there is room."""
 LANES = (0.0, 7.5, -7.5, 15.0, -15.0)
 """Where a mark may stand below or above the middle of its strip, in pixels; the first that is free is taken."""
-LETTER, LABEL_LINE, AXIS_LINE = 6.4, 14.0, 19.0
-"""Pixels of a letter, of a line of labels and of the axis."""
+LETTER, LABEL_LINE, AXIS_LINE = 7.0, 14.0, 19.0
+"""Pixels of a bold letter, of a line of labels and of the axis."""
 LONGEST = 24
 """Characters of a label, at most."""
 _AROUND = 1.12
@@ -29,7 +29,7 @@ _AROUND = 1.12
 MEANING = (
     "Each mark is a deployment, the faster the further left. Named: the one to ship, with the 95 % interval "
     "of its ratio to the baseline, and each framework's default. Hollow: more of the metric is lost than is allowed, "
-    "or may be."
+    "or may be. Bounds and intervals hold with 95 % confidence."
 )
 
 

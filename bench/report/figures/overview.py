@@ -32,6 +32,8 @@ BARS, NOTES, BETWEEN = 2.2, 0.95, 0.35
 _PANEL_TITLE = 0.7
 _TITLE_ABOVE, _PATH_ABOVE, _SURE_ABOVE = 30, 18, 5
 """Points above the bars of a panel's title, of the path of its answer, and of the line that says how sure that is."""
+_CAPTION = 12
+"""Points from one of these lines to the next, where it takes several."""
 _BESIDE = 1.15
 """Width in inches of the text beside the longest bar."""
 _MOST_BARS = 8
@@ -131,9 +133,12 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
     notes = textwrap.wrap(
         f"{MEANING.format(f' of {limit}' if limit else '')} {where}", int((width - 2 * canvas.MARGIN) / 0.053)
     )
-    rows = [bars[start : start + num_columns] for start in range(0, len(bars), num_columns)]
-    heights = [_BAR * max(map(len, row)) for row in rows]
-    height = canvas.MARGIN + sum(_PANEL_TITLE + each + canvas.GAP for each in heights)
+    captions = [_wrapped(sure(answer), names + BARS + NOTES) for answer in answers]
+    starts = range(0, len(bars), num_columns)
+    heights = [_BAR * max(map(len, bars[start : start + num_columns])) for start in starts]
+    most = [max(map(len, captions[start : start + num_columns])) for start in starts]
+    titles = [_PANEL_TITLE + _CAPTION * (num_lines - 1) / 72 for num_lines in most]
+    height = canvas.MARGIN + sum(titles) + sum(heights) + canvas.GAP * len(heights)
     height += canvas.LINE * len(notes) + canvas.MARGIN
     figure = Figure(figsize=(width, height))
     figure.text(
@@ -146,18 +151,31 @@ def _figure(answers: Sequence[Answer], theme: Theme, most_columns: int) -> Figur
         linespacing=1.3,
     )
     top = height - canvas.MARGIN
-    for number, (row, panel) in enumerate(zip(rows, heights, strict=True)):
-        top -= _PANEL_TITLE + panel
-        for column, own in enumerate(row):
-            left = canvas.MARGIN + names + column * (names + BARS + NOTES + BETWEEN)
-            bottom = top + panel - _BAR * len(own)
-            box = (left / width, bottom / height, BARS / width, _BAR * len(own) / height)
-            _panel(figure.add_axes(box), answers[number * num_columns + column], own, theme, names)
+    for start, num_lines, title, panel in zip(starts, most, titles, heights, strict=True):
+        top -= title + panel
+        for number in range(start, min(start + num_columns, len(bars))):
+            left = canvas.MARGIN + names + (number - start) * (names + BARS + NOTES + BETWEEN)
+            bottom = top + panel - _BAR * len(bars[number])
+            box = (left / width, bottom / height, BARS / width, _BAR * len(bars[number]) / height)
+            caption = captions[number] + [""] * (num_lines - len(captions[number]))
+            _panel(figure.add_axes(box), answers[number], bars[number], caption, theme, names)
         top -= canvas.GAP
     return figure
 
 
-def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names: float) -> None:
+def _wrapped(text: str, width: float) -> list[str]:
+    """The text in lines of at most so many inches."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and canvas.text_width([longer]) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], caption: Sequence[str], theme: Theme, names: float) -> None:
     longest = max(bar.row.latency_p50_ns or 0.0 for bar in bars)
     axes.set_xlim(0, longest * BARS / (BARS - _BESIDE))
     axes.set_ylim(len(bars) - 0.5, -0.5)
@@ -166,13 +184,16 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
     left, title = (-names / BARS, 1), answer.choice.group.title
-    canvas.write(axes, title, left, (0, _TITLE_ABOVE), is_bold=True, fontsize=9.5, **above)
-    canvas.write(axes, metric, (1, 1), (6, _TITLE_ABOVE), is_bold=False, color=theme.faint, **above)
+    more = _CAPTION * (len(caption) - 1)
+    canvas.write(axes, title, left, (0, _TITLE_ABOVE + more), is_bold=True, fontsize=9.5, **above)
+    canvas.write(axes, metric, (1, 1), (6, _TITLE_ABOVE + more), is_bold=False, color=theme.faint, **above)
     leading = answer.choice.leading
     if leading is not None:
         path = ("" if answer.choice.shipped else "looks fastest: ") + ranking.short_name(leading)
-        canvas.write(axes, path, left, (0, _PATH_ABOVE), is_bold=False, color=theme.faint, **above)
-    canvas.write(axes, sure(answer), left, (0, _SURE_ABOVE), is_bold=False, color=theme.faint, **above)
+        canvas.write(axes, path, left, (0, _PATH_ABOVE + more), is_bold=False, color=theme.faint, **above)
+    for line, text in enumerate(reversed(caption)):
+        offset = (0, _SURE_ABOVE + line * _CAPTION)
+        canvas.write(axes, text, left, offset, is_bold=False, color=theme.faint, **above)
     for index, bar in enumerate(bars):
         row = bar.row
         latency = row.latency_p50_ns or 0.0
@@ -182,10 +203,10 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], theme: Theme, names:
         ends = whisker(row)
         if ends is not None:
             axes.plot(ends, (index, index), color=theme.text, linewidth=1, solid_capstyle="butt")
-        text: dict[str, Any] = {"is_bold": bar.is_shipped, "va": "center_baseline"}
-        canvas.write(axes, in_words(bar.row), (0, index), (-6, 0), ha="right", **text)
-        canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **text)
-        canvas.write(axes, lost(row), (1, index), (6, 0), xycoords=beside, **text)
+        look: dict[str, Any] = {"is_bold": bar.is_shipped, "va": "center_baseline"}
+        canvas.write(axes, in_words(bar.row), (0, index), (-6, 0), ha="right", **look)
+        canvas.write(axes, _latency(row), (max(latency, *(ends or (0.0,))), index), (5, 0), **look)
+        canvas.write(axes, lost(row), (1, index), (6, 0), xycoords=beside, **look)
 
 
 def sure(answer: Answer) -> str:
@@ -193,7 +214,7 @@ def sure(answer: Answer) -> str:
     row, text = answer.choice.shipped, outcome.regret(answer)
     if row is not None and row.metric_loss_high is not None and (bound := outcome.metric_bound(row)):
         text += f", {metric_title(row.metric_name or '')} {bound}"
-    certain = " (95 %)" if row is not None else ""
+    certain = " (95\N{NO-BREAK SPACE}%)" if row is not None else ""
     return f"{text[0].upper()}{text[1:]}{certain}"
 
 

@@ -15,7 +15,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from bench.measure import comparison, joint
-from bench.measure.joint import SHOCK, STATE, Joint, Observation
+from bench.measure.joint import MAX_STEPS, SHOCK, STATE, Joint, Observation
 from bench.measure.model import Request, fit
 from bench.measure.prior import USUAL
 from bench.measure.variances import LEAST_ERROR, error_of_sum, scaled, together
@@ -376,7 +376,7 @@ def test_the_estimate_is_where_its_steps_come_to_rest(sweep: Callable[[], list[l
         found, rest = Joint(requests, USUAL), plain(Joint(requests, USUAL))
         found.fit()
     assert found.has_converged
-    assert found.num_steps <= 40
+    assert found.num_steps <= MAX_STEPS / 2
     effect_errors = [math.sqrt(2 / effect.freedom) for effect in rest.effects.values()]
     errors = np.array([*effect_errors, *np.sqrt(np.diag(rest._launches.covariance_CC))])
     changes = (found._logarithms() - rest._logarithms())[: len(errors)]

@@ -85,8 +85,11 @@ def test_it_says_how_sure_the_speed_and_the_metric_are() -> None:
     lossy = answer(baseline(), cell("fast", 0.5, noise=0.001, **lost))
     undecided = answer(baseline(), cell("one", 0.5, noise=0.1), cell("other", 0.5, noise=-0.1))
 
-    assert overview.sure(plain) == "No other within the limits is faster (95 %)"
-    assert overview.sure(lossy) == "No other within the limits is faster, Accuracy at most 0.93 % worse (95 %)"
+    assert overview.sure(plain) == "No other within the limits is faster (95\N{NO-BREAK SPACE}%)"
+    assert (
+        overview.sure(lossy)
+        == "No other within the limits is faster, Accuracy at most 0.93 % worse (95\N{NO-BREAK SPACE}%)"
+    )
     assert overview.sure(undecided).startswith("Not decided")
 
 

@@ -62,7 +62,7 @@ def test_a_winner_in_words() -> None:
     assert "".join(card.advice) == "ship null, int8, 1 thread"
     assert text(card.speed) == "0.344 ms, 4.0\N{MULTIPLICATION SIGN} as fast as the default of null"
     assert text(card.room) == "5.2 MB file, 400 B peak memory"
-    assert card.sure == "no other within the limits is faster, with 95 % confidence"
+    assert card.sure == "no other within the limits is faster (95 %)"
     assert (card.as_fast, card.others, card.faster) == ("", (), None)
     assert card.commands == (("", "bench pick toy"),)
 
@@ -75,7 +75,7 @@ def test_the_model_as_it_is() -> None:
     assert card.outcome == "keep"
     assert "".join(card.advice) == "ship the model as it is, null, 1 thread"
     assert text(card.speed) == "1.38 ms, the default of null"
-    assert card.sure == f"as it is: {outcome.why_as_it_is(one.answer)}, with 95 % confidence"
+    assert card.sure == f"as it is: {outcome.why_as_it_is(one.answer)} (95 %)"
     assert card.as_fast == "2 others may be as fast: null"
     assert [row.variant for row in card.others] == ["one", "other"]
     assert card.commands == (("", "bench pick toy"),), "it picks, and advises no launches"
@@ -131,7 +131,7 @@ def test_card_best_and_pick_say_the_same(found: list[Record]) -> None:
     assert picked.startswith(f"{card.outcome}: ")
     assert card.row.cell in picked
     assert ranking.short_name(card.row) in listed
-    assert card.sure.removesuffix(", with 95 % confidence") in listed
+    assert card.sure.removesuffix(" (95 %)") in listed
     assert card.as_fast.partition(":")[0] in listed
     assert all(command in picked for purpose, command in card.commands if purpose)
 
@@ -183,6 +183,7 @@ def test_a_ratio_in_words(over: tuple[float, float, float], said: str) -> None:
             {"metric": 30.03, "metric_name": "psnr_db", "metric_loss": 0.04, "metric_loss_unit": DB},
             "PSNR 30.03 dB (0.04 dB worse)",
         ),
+        ({"metric": 0.0036, "metric_name": "line_cer"}, "Line CER 0.36 % (same)"),
         ({"metric": 0.51, "metric_name": "macro_f1"}, "Macro f1 0.51 (same)"),
         (
             {"metric": 44.0, "metric_name": "snr_db", "metric_loss": 0.0063, "metric_loss_note": "no labels"},

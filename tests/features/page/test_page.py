@@ -129,7 +129,7 @@ def test_a_card_stands_before_all_counts_and_intervals(source: str, reader: Read
     assert toy.startswith(
         "toy, batch 2: ship null, 1 thread 0.707 ms, 2.0× as fast as the default of null. "  # noqa: RUF001
         "Accuracy 74.5 % (0.67 % worse, at most 0.93 % worse). 31 B file, 400 B peak memory. "
-        "winner No other within the limits is faster, with 95 % confidence."
+        "winner No other within the limits is faster (95 %)."
     )
     assert toy.endswith("null/native/halve/null/cpu bench pick toyCopy")
     assert hostile.startswith(f"{HOSTILE}: nothing to ship yet none No cell was timed and is right.")
