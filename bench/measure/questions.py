@@ -92,6 +92,15 @@ class Question:
         return (rank, 1 / self.launches) if self.launches else (rank / _HOPELESS, 0.0)
 
 
+def tier(rank: float) -> float:
+    """The rank of a cell's most urgent question as it counts among requests.
+
+    A choice between cells that look alike comes first in its own request alone: the choices of all requests are as
+    urgent as one another.
+    """
+    return _RANKS[BEST] if rank == _RANKS[BEST] + 1 else rank
+
+
 def open_questions(groups: Sequence[ComparisonGroup], aims: Aims, *, most: int) -> list[list[Question]]:
     """The open questions of each group about cells that have been launched.
 

@@ -354,25 +354,29 @@ def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goa
 
 
 def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list[tuple[int, list[Ledger]]]:
-    """The blocks of a round, each with the index of its group: those of the most urgent rank alone, the nearest first.
+    """The blocks of a round, each with the index of its group: those of the most urgent rank alone.
 
     So the contenders for a choice meet in blocks of their own. Groups take turns, so the launches of each are spread
-    over the round.
+    over the round; those whose choice takes fewest launches come first, for the time may end the round.
     """
-    ranks = [need.urgency[0] for needs in standing.needs for need in needs.values()]
-    if not ranks:
+    ranks = [max((need.urgency[0] for need in needs.values()), default=-math.inf) for needs in standing.needs]
+    first = max(map(questions.tier, ranks), default=-math.inf)
+    if first == -math.inf:
         return []
-    urgent = [{name: need for name, need in needs.items() if need.urgency[0] == max(ranks)} for needs in standing.needs]
+    urgent = [
+        {name: need for name, need in needs.items() if need.urgency[0] == rank and questions.tier(rank) == first}
+        for needs, rank in zip(standing.needs, ranks, strict=True)
+    ]
     blocks = [
         [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
     ]
     turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
 
-    def urgency(planned: tuple[int, list[Ledger]]) -> tuple[float, float]:
-        index, block = planned
-        return max((urgent[index][ledger.name].urgency for ledger in block), default=_FIRST)
+    def nearness(planned: tuple[int, list[Ledger]]) -> float:
+        index, _ = planned
+        return min((need.urgency[1] for need in urgent[index].values()), default=math.inf)
 
-    return sorted(turns, key=urgency, reverse=True)
+    return sorted(turns, key=nearness, reverse=True)
 
 
 def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[list[Ledger]]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.measure import questions, stats
+from bench.measure import questions, rounds, stats
 from bench.measure.block import Result
 from bench.measure.comparison import CELL, Comparison
 from bench.measure.goal import FINE, Goal
@@ -19,7 +19,7 @@ from bench.measure.ledgers import Group, Ledger, note
 from bench.measure.questions import BEST, GAIN, VERDICT, Aims, Question
 from bench.measure.stats import Effect
 from support import records as made
-from support.fake_blocks import Bench, group, subject
+from support.fake_blocks import GIB, Bench, group, subject
 
 
 def test_every_cell_has_an_estimate_before_any_has_a_second_launch(bench: Bench) -> None:
@@ -88,6 +88,21 @@ def test_contenders_meet_in_blocks_of_their_own_before_verdicts_are_asked(bench:
     assert sorted(bench.blocks[0]) == ["noisier", "noisy", "one", "other"]
     assert sorted(bench.blocks[1]) == ["one", "other"]
     assert all(bench.noisy.isdisjoint(block) or bench.noisy.issuperset(block) for block in bench.blocks[1:])
+
+
+def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> None:
+    """Rivals that look alike are no reason to leave another request's choice open; verdicts come after both."""
+    groups = group("one", "other"), group("first", "rival"), group("slow")
+    needs = [
+        {each.ledgers[-1].name: rounds._Need(launches=1, urgency=urgency)}
+        for each, urgency in zip(groups, ((4, 0.25), (3, 1.0), (2, 1.0)), strict=True)
+    ]
+    standing = rounds._Standing(needs=needs, questions=[[], [], []])
+    planned = rounds._plan(groups, standing, GIB)
+    assert [(index, [ledger.name for ledger in block]) for index, block in planned] == [
+        (1, list(needs[1])),
+        (0, list(needs[0])),
+    ]
 
 
 def test_race_is_between_those_that_may_win(bench: Bench) -> None:
