@@ -6,7 +6,7 @@ intervals that are narrowed, all by one factor, until their median half-width ne
 best are within 25 % of the fastest of their request.
 
 For each pick of a sweep that ends in a winner, by task and number of threads: how much slower the winner is in the
-other sweep than the fastest deployment that qualifies there.
+other sweep than the fastest of the deployments that it was chosen among.
 
 At most 2 % of the verdicts may contradict each other, and no winner may be slower than the tolerance allows. The other
 figures have no bound here: cells of one request and program move together, so two sweeps have some 24 independent
@@ -82,13 +82,14 @@ def standings(results: Results) -> dict[tuple[str, int], Standing]:
 
 
 def excess_of_winner(winner: Standing, other: Standing) -> float:
-    """Share by which a sweep's winner is slower than the fastest deployment that qualifies in another sweep.
+    """Share by which a sweep's winner is slower in another sweep than the fastest of those that it was chosen among.
 
-    Infinite where the winner does not qualify there. A cell whose graph another cell has counts as that cell.
+    Infinite where the winner was not timed there. A cell whose graph another cell has counts as that cell.
     """
     assert winner.shipped is not None
     same = {row.cell: row.same_as for row in other.group.rows if row.same_as}
-    ratios = {row.cell: row.ratio for row in other.qualified.rows if row.ratio is not None}
+    among = {same.get(row.cell, row.cell) for row in winner.qualified.rows}
+    ratios = {row.cell: row.ratio for row in other.group.rows if row.ratio is not None and row.cell in among}
     own = ratios.get(same.get(winner.shipped.cell, winner.shipped.cell), math.inf)
     return own / min(ratios.values()) - 1 if ratios else math.inf
 
