@@ -82,23 +82,16 @@ class Question:
     is_near: bool = False
 
     @property
-    def urgency(self) -> tuple[float, float]:
-        """The larger, the sooner the question is worth a launch: its rank, and how near the answer is.
+    def urgency(self) -> tuple[float, bool, float]:
+        """The larger, the sooner the question is worth a launch: its rank, `is_near`, and how near the answer is.
+
+        Cells that look alike come first in their own request alone: see `bench.measure.rounds`.
 
         Questions that the allowed launches are not expected to answer come after all others, and decisions first of
         them: with more launches, more is known of the scatter, and the expectation may prove wrong.
         """
-        rank = _RANKS[self.kind] + self.is_near
-        return (rank, 1 / self.launches) if self.launches else (rank / _HOPELESS, 0.0)
-
-
-def tier(rank: float) -> float:
-    """The rank of a cell's most urgent question as it counts among requests.
-
-    A choice between cells that look alike comes first in its own request alone: the choices of all requests are as
-    urgent as one another.
-    """
-    return _RANKS[BEST] if rank == _RANKS[BEST] + 1 else rank
+        rank = _RANKS[self.kind]
+        return (rank, self.is_near, 1 / self.launches) if self.launches else (rank / _HOPELESS, self.is_near, 0.0)
 
 
 def open_questions(groups: Sequence[ComparisonGroup], aims: Aims, *, most: int) -> list[list[Question]]:

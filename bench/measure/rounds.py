@@ -30,7 +30,7 @@ MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst an
 _FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
 _LITTLE_S = 30.0  # so little time is left to few launches of a slow model
 BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed; those of a launch when the time is up
-_FIRST = (math.inf, 0.0)  # the urgency of a launch that every cell gets, before any question
+_FIRST = (math.inf, False, 0.0)  # the urgency of a launch that every cell gets, before any question
 _MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
@@ -60,7 +60,7 @@ class _Need:
     """The further launches that a cell needs, and how urgently: see `Question.urgency`."""
 
     launches: int = 0
-    urgency: tuple[float, float] = (0.0, 0.0)
+    urgency: tuple[float, bool, float] = (0.0, False, 0.0)
 
     def with_question(self, question: Question, most: int) -> _Need:
         """The need of a cell that may have `most` further launches when the question is added."""
@@ -359,13 +359,13 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
     So the contenders for a choice meet in blocks of their own. Groups take turns, so the launches of each are spread
     over the round; those whose choice takes fewest launches come first, for the time may end the round.
     """
-    ranks = [max((need.urgency[0] for need in needs.values()), default=-math.inf) for needs in standing.needs]
-    first = max(map(questions.tier, ranks), default=-math.inf)
-    if first == -math.inf:
+    most = [max((need.urgency[:2] for need in needs.values()), default=(0.0, False)) for needs in standing.needs]
+    if not any(standing.needs):
         return []
+    first, _ = max(most)
     urgent = [
-        {name: need for name, need in needs.items() if need.urgency[0] == rank and questions.tier(rank) == first}
-        for needs, rank in zip(standing.needs, ranks, strict=True)
+        {name: need for name, need in needs.items() if need.urgency[:2] == own and own[0] == first}
+        for needs, own in zip(standing.needs, most, strict=True)
     ]
     blocks = [
         [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
@@ -374,7 +374,7 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
 
     def nearness(planned: tuple[int, list[Ledger]]) -> float:
         index, _ = planned
-        return min((need.urgency[1] for need in urgent[index].values()), default=math.inf)
+        return min((need.urgency[2] for need in urgent[index].values()), default=math.inf)
 
     return sorted(turns, key=nearness, reverse=True)
 

@@ -215,7 +215,7 @@ def test_a_decision_comes_before_verdicts_and_these_before_details() -> None:
     questions = [Question(kind=kind, cells=("a",), launches=9) for kind in (BEST, VERDICT, GAIN)]
     urgencies = [question.urgency for question in questions]
     assert urgencies == sorted(urgencies, reverse=True)
-    assert [rank for rank, _ in urgencies] == [3, 2, 1]
+    assert [rank for rank, *_ in urgencies] == [3, 2, 1]
     assert Question(kind=VERDICT, cells=("a",), launches=1).urgency < urgencies[0], "however near its answer is"
 
 
@@ -226,7 +226,7 @@ def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
     (questions,) = open_questions([found], Aims(), most=MOST)
     near = {question.cells: question.is_near for question in questions if question.kind == BEST}
     assert near == {("alike", "first"): True, ("slower", "first"): False}
-    ranks = {question.cells: question.urgency[0] for question in questions if question.kind == BEST}
+    ranks = {question.cells: question.urgency[:2] for question in questions if question.kind == BEST}
     assert ranks["alike", "first"] > ranks["slower", "first"]
 
 

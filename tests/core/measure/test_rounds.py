@@ -95,7 +95,7 @@ def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> N
     groups = group("one", "other"), group("first", "rival"), group("slow")
     needs = [
         {each.ledgers[-1].name: rounds._Need(launches=1, urgency=urgency)}
-        for each, urgency in zip(groups, ((4, 0.25), (3, 1.0), (2, 1.0)), strict=True)
+        for each, urgency in zip(groups, ((3, True, 0.25), (3, False, 1.0), (2, False, 1.0)), strict=True)
     ]
     standing = rounds._Standing(needs=needs, questions=[[], [], []])
     planned = rounds._plan(groups, standing, GIB)
