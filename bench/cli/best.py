@@ -28,7 +28,9 @@ def best(
     ] = None,
 ) -> None:
     """The deployment to ship for each task, as `bench pick` answers, against each framework's default."""
-    from bench.decisions.best import best as find
+    from bench.decisions.answer import answers
+    from bench.decisions.best import best_of
+    from bench.decisions.constraints import Constraints
     from bench.records import ranking
     from bench.records.warnings import warnings
     from bench.report import best as report
@@ -42,9 +44,10 @@ def best(
     options.say_notes([*warnings(rows), *options.unnamed_limits(max_metric_drop, rows)])
     share = units.share(tolerance)
     with waiting.reporting(f"comparing {len(stored.rows)} cells", options.say):
-        deployments = find(stored.measurements, rows, max_metric_loss=most, tolerance=share)
+        answered = answers(stored.measurements, rows, Constraints(max_metric_loss=most), tolerance=share)
+        deployments = best_of(stored.measurements, answered)
     if format == "json":
-        options.write(writing.as_json([outcome.fields(deployment.answer) for deployment in deployments]), None)
+        options.write(writing.as_json([outcome.fields(each) for each in answered]), None)
     elif not deployments and into is None:  # no error: a sweep that was stopped early has none
         options.say(report.NOTHING)
     elif into is None:

@@ -101,7 +101,7 @@ def pick(
         min_tokens_per_s=min_tokens_per_s,
     )
     if everywhere:
-        _print_everywhere(results, globs, batch, threads, constraints, units.share(margin), format)
+        _print_everywhere(ctx, results, globs, batch, threads, constraints, units.share(margin), format)
         return
     most = units.share(tolerance)
     stored = options.read(results, margin=units.share(margin))
@@ -123,6 +123,7 @@ def pick(
 
 
 def _print_everywhere(
+    ctx: typer.Context,
     results: Path,
     globs: list[str],
     batch: int | None,
@@ -134,13 +135,16 @@ def _print_everywhere(
     """Print the one deployment for all machines.
 
     Raises:
-        InputError: another format than a table is asked for, or there are no results.
+        InputError: another format than a table is asked for, or a tolerance, or there are no results.
     """
     from bench.decisions import across_machines as deciding
     from bench.report import across_machines as report
 
     if format == "json":
         raise InputError("--everywhere prints a table alone", fix="leave out --format json")
+    if (source := ctx.get_parameter_source("tolerance")) is not None and source.name == "COMMANDLINE":
+        fix = "leave out --tolerance, and read each regret"
+        raise InputError("--everywhere takes the smallest regret, whatever that is", fix=fix)
     every = options.read_all(results, margin=margin)
     of_each = {name: stored.chosen(globs) for name, stored in every.items()}
     of_each = deciding.of_one_request(of_each, batch, threads)

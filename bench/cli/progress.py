@@ -19,6 +19,8 @@ from bench.report.tables import TerminalTable
 
 EVERY_S = 10.0
 """Least time from one line of progress to the next where lines stay, such as in a file."""
+_STAGE_S = 1.0
+"""The same where a stage begins: its first cell may take long, and shorter stages are told by their cells."""
 _BAD = ("skipped", "failed")
 _VERBS = {"prepare": "preparing", "verify": "verifying", "measure": "measuring"}
 
@@ -82,12 +84,13 @@ class Watch:
 
     def stage(self, name: str, total: int) -> None:
         """A stage of `total` cells begins."""
+        least_s = min(self._every_s, _STAGE_S) if name != self._stage else self._every_s
         self._stage, self._total, self._done = name, total, 0
         if name == "measure":
             said, self._busy = self._busy(), lambda: None
             if said is not None:
                 self._console.print(terminal.line(said), soft_wrap=True)
-        self._changed("")
+        self._changed("", least_s)
 
     def cell(self, cell: Cell, outcome: str) -> None:
         """A cell is through the present stage, or failed in it."""
@@ -123,9 +126,9 @@ class Watch:
             return f"{clock} round {now.num_round}: {new}{_count(now.num_open, 'question')} open{beyond}{left}{wrong}"
         return f"{clock} {_VERBS.get(self._stage, '')} {self._done} of {_count(self._total, 'cell')}{wrong}"
 
-    def _changed(self, event: str) -> None:
+    def _changed(self, event: str, least_s: float | None = None) -> None:
         now = time.monotonic()
-        if now - self._printed < self._every_s:
+        if now - self._printed < (self._every_s if least_s is None else least_s):
             return
         line = f"{self._status()}{'; ' + event if event else ''}"
         line = line if self._name is None else f"{self._name}: {line}"
@@ -165,7 +168,7 @@ class LiveWatch(Watch):
             return
         self._table = TerminalTable(select(row for row in self._rows() if row.num_launches))
 
-    def _changed(self, event: str) -> None:
+    def _changed(self, event: str, least_s: float | None = None) -> None:
         line = terminal.line(f"{self._status()}  {event}", style="bold", no_wrap=True, overflow="ellipsis")
         self._live.update(Group(line, self._table) if self._table else line, refresh=True)
 

@@ -79,7 +79,10 @@ def best_of(measurements: Measurements, answered: Iterable[Answer]) -> list[Best
                 for cell in reversed(_defaults(row, choice.group))  # the first cell of a source replaces the later ones
                 if measurements.of(cell.path) is not None
             }
-            over = {source: _over(measurements, row.cell, cell.path, cells) for source, cell in defaults.items()}
+            over = {
+                source: _over(measurements, row.cell, cell.path, cells, choice.tolerance)
+                for source, cell in defaults.items()
+            }
             deployments.append(Best(answer=answer, row=row, over=over, defaults=defaults))
     return deployments
 
@@ -94,9 +97,11 @@ def _defaults(row: Row, group: Group) -> Sequence[Cell]:
     return sweeps.baselines(row.task, row.batch, row.threads)
 
 
-def _over(measurements: Measurements, winner: str, other: str, cells: Sequence[str]) -> Estimate | None:
+def _over(
+    measurements: Measurements, winner: str, other: str, cells: Sequence[str], tolerance: float
+) -> Estimate | None:
     if winner == other:
         return Estimate(value=1.0, low=1.0, high=1.0)
     fitted = measurements.of(winner)
     assert fitted is not None
-    return selection.selected_ratio(fitted, winner, other, cells)
+    return selection.selected_ratio(fitted, winner, other, cells, within=tolerance)

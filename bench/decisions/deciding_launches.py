@@ -10,6 +10,7 @@ from bench.measure import selection
 from bench.measure.comparison import Comparison
 from bench.measure.selection import Selection
 from bench.records.measurements import Measurements
+from bench.records.ranking import is_baseline
 from bench.records.rows import Row
 
 _FIRST_LAUNCHES = 6
@@ -41,30 +42,43 @@ def further(measurements: Measurements, contenders: Sequence[Row], race: Selecti
         tolerance: largest share by which a deployment that is shipped may be slower than the fastest.
     """
     fastest, *others = contenders
+    fitted = measurements.of(fastest.cell)
     open_to, more = [fastest], 0
+
+    def launches(row: Row) -> int:
+        """Those that count: a baseline's row counts both of its launches in each block of any other cell."""
+        return fitted.num_launches.get(row.cell, row.num_launches) if fitted else row.num_launches
+
     for row in others:
         comparison = measurements.between(fastest.cell, row.cell)
         is_sure = comparison is not None and comparison.effect and _is_within(comparison, race.alpha, tolerance)
-        if is_sure and row.num_launches >= selection.LEAST_LAUNCHES:
+        if is_sure and launches(row) >= selection.LEAST_LAUNCHES:
             continue
         open_to.append(row)
-        needed = _needed(comparison, race.alpha, tolerance)
+        fewest = max(1, min(launches(fastest), launches(row)))  # their error weighs most
+        needed = _needed(comparison, fewest, race.alpha, tolerance)
         if needed is None:
             return Further(cells=tuple(row.cell for row in contenders), launches=None)
-        more = max(more, needed - (comparison.num_launches if comparison else 0))
+        more = max(more, needed - fewest)
     # A cell that has them already is not launched again, and what counts is what they run side by side.
-    most = max(row.num_launches for row in open_to)
+    # A baseline is in each block of the others, so it has more launches than they are to have.
+    most = max(launches(row) for row in [row for row in open_to if not is_baseline(row)] or open_to)
     return Further(cells=tuple(row.cell for row in open_to), launches=max(most + more, selection.LEAST_LAUNCHES))
 
 
-def _needed(comparison: Comparison | None, alpha: float, tolerance: float) -> int | None:
+def _needed(comparison: Comparison | None, number: int, alpha: float, tolerance: float) -> int | None:
     """Launches after which a comparison would show that the fastest cell is within the tolerance of the other cell.
 
     The estimate assumes that further launches vary as the present ones do; None where `MOST_LAUNCHES` are not enough.
+
+    Args:
+        comparison: of the fastest over the other; None where they were not compared.
+        number: launches of that of the two which has fewer.
+        alpha: probability of error.
+        tolerance: share by which the fastest may be slower.
     """
     if comparison is None or comparison.effect is None:
         return _FIRST_LAUNCHES
-    number = max(1, comparison.num_launches)
     towards = dataclasses.replace(comparison.effect, value=min(0.0, comparison.effect.value))
     for launches in range(number + 1, max(number, MOST_LAUNCHES) + 2):
         if selection.highest(towards.after(launches / number), alpha) <= math.log1p(tolerance):

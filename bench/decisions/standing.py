@@ -5,8 +5,9 @@ not shown to be slower than the fastest by more than the tolerance. A contender 
 no slower than any other contender by more than the tolerance, with 95 % confidence over all contenders together; the
 one that is shipped is the `winner`. Among several, the simplest stands for its twins, and of these the smallest file is
 taken, of files of one size the least memory, and of these the simplest. Where there is no winner and no cell that
-qualifies was shown to be faster than the baseline, which is the model as it is, the outcome is to `keep` that.
-Otherwise the data do not decide, and the outcome is `none`. See `bench.measure.selection`.
+qualifies was shown to be faster than the baseline, which is the model as it is, the outcome is to `keep` that, with
+the most that could be gained. Otherwise the data do not decide, and the outcome is `none`.
+See `bench.measure.selection`.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def standing(measurements: Measurements, group: Group, qualified: Qualified, tol
     if sure:
         outcome, shipped = WINNER, _preferred(sure)
         regret = race.regrets[shipped.cell]
-    elif (fallback := _kept(measurements, qualified.rows, candidates)) is not None:
+    elif (fallback := _kept(measurements, qualified.rows, candidates, race)) is not None:
         outcome, (shipped, regret) = KEEP, fallback
     return Standing(
         outcome=outcome,
@@ -122,13 +123,20 @@ def selected(measurements: Measurements, rows: Sequence[Row], *, within: float) 
     return dataclasses.replace(race, others=others, rivals=(*race.rivals, *apart), regrets=regrets)
 
 
-def _kept(measurements: Measurements, rows: Sequence[Row], candidates: Sequence[Row]) -> tuple[Row, float] | None:
+def _kept(
+    measurements: Measurements, rows: Sequence[Row], candidates: Sequence[Row], race: Selection
+) -> tuple[Row, float] | None:
     """The baseline, if it is to be kept, and the largest share by which it may be slower than the fastest row.
 
     Args:
         measurements: the model of the measurement.
         rows: the rows that qualify.
         candidates: the same rows, one of each program.
+        race: the selection among these.
+
+    Returns:
+        None where a row was shown to be faster, also if it is not known which, and where too few launches bound what
+        could be gained.
     """
     baselines = [row for row in rows if ranking.is_baseline(row)]
     if len(baselines) != 1 or any(row.verdict == FASTER for row in rows):
@@ -137,9 +145,10 @@ def _kept(measurements: Measurements, rows: Sequence[Row], candidates: Sequence[
     fitted = measurements.of(baseline.cell)
     own = {baseline.cell, *(row.cell for row in twins.same_program(measurements.records, baseline.cell, candidates))}
     others = [row.cell for row in candidates if row.cell not in own]
-    if fitted is None or any(cell not in fitted.names for cell in others):
+    if fitted is None or any(cell not in fitted.names for cell in others) or own.isdisjoint((race.first, *race.rivals)):
         return None
-    return baseline, selection.regret(fitted, baseline.cell, others)
+    regret = selection.regret(fitted, baseline.cell, others)
+    return (baseline, regret) if math.isfinite(regret) else None
 
 
 def _preferred(good: Sequence[Row]) -> Row:

@@ -1,11 +1,12 @@
-"""Cells that run the same program, and twins: cells whose outputs have the same errors on the same runtime.
+"""Cells that run the same program, and twins: cells whose outputs have the same errors by the same packages.
 
 Cells that run the same canonical graph, weights included, on the same packages are one deployment. Each number about
 one of them is about all of them, however differently they were measured.
 
-Twins are not known to be one: a model as it is and after a graph optimizer may give the same outputs in different
-times. So every claim about the fastest is about each of them. But it does not matter which of them is shipped where
-their times are as good, so the simplest of these is named, and the others are listed as its twins.
+Twins are not known to be one: a model as it is and after a graph optimizer, or with another way of feeding the same
+runtime, may give the same outputs in different times. So every claim about the fastest is about each of them. But it
+does not matter which of them is shipped where their times are as good, so the simplest of these is named, and the
+others are listed as its twins.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ def program(record: Measured) -> object | None:
 def family(record: Measured) -> object | None:
     """A value that is equal for twins; None where the errors of the outputs or the packages are unknown.
 
+    Runtimes of the same packages, such as one that loads a file from memory, have twins among one another.
+
     The outputs of a split are off the reference's by the same errors to the last digit.
     """
     cell, quality = record.cell, record.quality
     if quality is None or not record.header.versions or quality.loss is None:
         return None
     errors = (quality.loss, quality.max_abs_error, quality.relative_error, *sorted((quality.metrics or {}).items()))
-    ran_on = (cell.group, cell.runtime, cell.provider, _packages(record))
+    ran_on = (cell.group, cell.provider, _packages(record))
     lossy = tuple(filter(_may_change_numbers, cell.chain))  # a model may give the same outputs for all inputs
     return (ran_on, quality.precision, quality.num_samples, errors, lossy)
 

@@ -151,7 +151,7 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
                     launches = launches or LEAST_LAUNCHES - fewest
                 is_near = kind == BEST and comparison.effect.value <= math.log1p(_NEAR)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches, is_near=is_near))
-    if near.others and not questions and not is_known(fitted, first):
+    if not questions and not is_known(fitted, first):
         missing = LEAST_LAUNCHES - fitted.num_launches[first]
         questions.append(Question(kind=BEST, cells=(first,), launches=missing if most >= LEAST_LAUNCHES else None))
     gain = fitted.against_baseline(first)

@@ -70,10 +70,11 @@ class _Need:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Standing:
-    """What is open in each group: the needs of its cells by name, and the questions."""
+    """What is open in each group: the needs of its cells by name, and the questions; and the fit that tells it."""
 
     needs: Sequence[Mapping[str, _Need]]
     questions: Sequence[Sequence[Question]]
+    fits: Sequence[Fitted]
 
     def without(self, under_way: Mapping[str, int]) -> _Standing:
         """The same without the launches that are under way, whose number is given by cell."""
@@ -241,9 +242,9 @@ class _Rounds:
     def _of_contenders(self, standing: _Standing) -> _Standing:
         """What is open for cells that may be the fastest and have one launch."""
         needs = []
-        for group, of_group, open_questions in zip(self._groups, standing.needs, standing.questions, strict=True):
+        for fitted, of_group, open_questions in zip(standing.fits, standing.needs, standing.questions, strict=True):
             named = {name for question in open_questions if question.kind == questions.BEST for name in question.cells}
-            single = {ledger.name for ledger in group.ledgers if 0 < len(ledger.launches) < LEAST_LAUNCHES}
+            single = {name for name, launches in fitted.num_launches.items() if launches < LEAST_LAUNCHES}
             needs.append({name: need for name, need in of_group.items() if name in named & single})
         return dataclasses.replace(standing, needs=needs)
 
@@ -308,7 +309,7 @@ def _standing(groups: Sequence[Group], goal: Goal) -> _Standing:
     else:
         open_questions = [_tolerances(group, goal) for group in compared]
     needs = [_needs(*each, goal) for each in zip(groups, fits, open_questions, strict=True)]
-    return _Standing(needs=needs, questions=open_questions)
+    return _Standing(needs=needs, questions=open_questions, fits=fits)
 
 
 def _comparison_group(group: Group, fitted: Fitted) -> ComparisonGroup:
@@ -347,8 +348,9 @@ def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goa
     }
     for question in open_questions:
         for name in question.cells:
-            # The baseline is in every block, and needs no launch of its own.
-            if left.get(name, 0) > 0 and name != group.baseline.name:
+            # The baseline is in every block, and needs a launch of its own only where nothing else is asked about.
+            is_in_every = name == group.baseline.name and len(question.cells) > 1
+            if left.get(name, 0) > 0 and not is_in_every:
                 needs[name] = needs.get(name, _Need()).with_question(question, left[name])
     return needs
 

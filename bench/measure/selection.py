@@ -89,7 +89,7 @@ def select(fitted: Fitted, candidates: Sequence[str], *, within: float, looks: i
     rivals = [name for name in rivals if lowest(fitted.effect(name, first), alpha) <= math.log1p(within)]
     best = (first, *rivals)  # one of them is the fastest for sure
     regrets = {name: _regret(fitted, name, [other for other in best if other != name], alpha) for name in best}
-    if others and not is_known(fitted, first):
+    if not is_known(fitted, first):
         regrets[first] = math.inf
     pairs = _num_plausible(fitted, first, others) * max(1, len(others))
     behind = [lowest(fitted.effect(name, first), (stats.ALPHA - SPENT) / pairs) for name in others]

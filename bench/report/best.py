@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from bench.api.loss_units import AllowedLoss
 from bench.api.printable import printable
 from bench.decisions.best import Best, sources_of
 from bench.decisions.constraints import unit_of
+from bench.decisions.standing import NONE
 from bench.measure.stats import Estimate
 from bench.records import machines, ranking
 from bench.records.ranking import Group
@@ -30,8 +32,14 @@ def render(deployments: Sequence[Best], *, format: str) -> str:
     """
     if not deployments:
         raise InputError(NOTHING)
-    where = writing.paragraph([machines.headline(deployment.row for deployment in deployments)], format)
+    where = writing.paragraph(machines.sentences([row for each in deployments for row in _rows(each)]), format)
     return where + (_table(deployments) if format == "md" else _lines(deployments))
+
+
+def _rows(deployment: Best) -> list[Row]:
+    """The rows of the deployment and of the defaults that it is compared with."""
+    compared = {cell.path for source, cell in deployment.defaults.items() if deployment.over.get(source) is not None}
+    return [deployment.row, *(row for row in deployment.answer.choice.group.rows if row.cell in compared)]
 
 
 def _table(deployments: Sequence[Best]) -> str:
@@ -72,7 +80,8 @@ def _lines(deployments: Sequence[Best]) -> str:
         over = [
             f"{_ratio(ratio)} over {source}'s default" for source, ratio in deployment.over.items() if ratio is not None
         ]
-        lines = (first, name, outcome.regret(deployment.answer), ", ".join(figures), ", ".join(over))
+        how = f"; `bench pick {shlex.quote(row.task)}` says what would decide" if choice.outcome == NONE else ""
+        lines = (first, name, outcome.regret(deployment.answer) + how, ", ".join(figures), ", ".join(over))
         texts.append(printable("\n  ".join(filter(None, lines)), keep="\n"))
     return "\n".join(texts) + "\n"
 

@@ -31,7 +31,7 @@ def render(scalings: list[Scaling], rows: Iterable[Row] = (), *, format: str) ->
     lines = [
         [scaling.cell.path.rpartition("/")[0] + _batch(scaling), *_figures(scaling, counts)] for scaling in scalings
     ]
-    above = writing.paragraph([machines.headline(rows)], format)
+    above = writing.paragraph(machines.sentences(rows), format)
     if format == "md":
         return above + writing.markdown(titles, lines, [True, *[False] * (len(titles) - 1)])
     figures = [[re.sub(r" (?=[\[(]|1 |second)", "\n", text) for text in line[1:]] for line in (titles, *lines)]

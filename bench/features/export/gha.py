@@ -18,6 +18,8 @@ from bench.report.writing import as_json
 
 PLAIN = re.compile(r"[^\w%./ -]+", re.ASCII)
 """What a unit is written without: the action puts it into Markdown as it is."""
+_BESIDE = re.compile(r"[^\w%./ +:,-]+", re.ASCII)
+"""What the machine, the time and the packages are written without, likewise."""
 _UNITS = {"ns": (1e6, "ms"), "bytes": (1e6, "MB"), "share": (0.01, "%")}
 """Units that read better in a comment, and how much of the figure's own unit each is."""
 
@@ -47,7 +49,9 @@ def _entry(benchmark: Benchmark, figure: Figure, others: Iterable[Figure]) -> di
     if figure.key == "ratio" and benchmark.baseline:
         extra.append(f"baseline: {benchmark.baseline}")
     extra += [f"{other.name}: {_told(other)}" for other in others]
-    extra.append(f"launches: {benchmark.num_launches}")
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(benchmark.versions.items()))
+    measured = f"measured on {benchmark.machine} at {benchmark.time}{' with ' * bool(packages)}{packages}"
+    extra += [f"launches: {benchmark.num_launches}", _BESIDE.sub("?", measured)]
     return {**entry, "extra": "\n".join(extra)}
 
 

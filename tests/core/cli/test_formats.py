@@ -28,6 +28,12 @@ def test_best_puts_no_json_into_a_text(
     assert readme.read_text() == "<!-- bench best: begin -->\n<!-- bench best: end -->\n"
 
 
+def test_a_pick_for_all_machines_has_no_tolerance(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "leave out --tolerance" in refused(monkeypatch, capsys, "pick", "toy", "--everywhere", "--tolerance", "5%")
+
+
 def test_a_pick_for_all_machines_has_no_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

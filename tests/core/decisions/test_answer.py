@@ -55,13 +55,14 @@ def test_the_model_is_kept_where_nothing_is_shown_to_be_faster() -> None:
     assert choice.further is not None
 
 
-def test_no_gain_is_told_of_single_launches() -> None:
-    """What may be faster was launched once: how far its launches differ is not known."""
+def test_the_model_is_not_kept_for_single_launches() -> None:
+    """What may be faster was launched once: how far its launches differ is not known, nor what could be gained."""
     one = cell("one", 0.996)
     once = dataclasses.replace(one, launches=one.launches[:1])
     found = answer(baseline(), once)
-    assert (found.choice.outcome, found.choice.regret) == ("keep", math.inf)
-    assert outcome.why_as_it_is(found) == "nothing that keeps the metric is shown to be faster"
+    assert (found.choice.outcome, found.choice.regret) == ("none", math.inf)
+    assert found.choice.further is not None
+    assert found.choice.further.launches == 2
     assert outcome.fields(found)["gain"] is None
     far = cell("far", 3.0)
     behind = dataclasses.replace(far, launches=far.launches[:1])
@@ -69,6 +70,29 @@ def test_no_gain_is_told_of_single_launches() -> None:
     found = answer(baseline(), *noisy, behind)
     assert found.choice.outcome == "keep"
     assert found.choice.regret < 0.5, "one launch is enough to tell what is three times as slow"
+
+
+def test_the_model_is_not_kept_where_it_was_shown_to_be_behind_the_fastest() -> None:
+    """Two cells are faster by 16 %, but not called faster among the verdicts on another task, whose cells are alike."""
+    pair = [cell(name, 0.84, noise=noise) for name, noise in (("one", 0.1), ("other", -0.1))]
+    beside = BASE.replace("toy", "toy2")
+    alike = [cell(f"alike{number}", 1.0, noise=0.03 * (-1) ** number, beside=beside) for number in range(60)]
+    results = stored(baseline(), *pair, baseline(beside), *alike)
+    rows = [row for row in results.rows if row.task == "toy"]
+    assert {row.verdict for row in rows} == {None, "undecided"}
+    limits = limiting.Constraints(max_metric_loss=AllowedLoss())
+    found = answering.answer(results.measurements, rows, limits).choice
+    assert found.race is not None
+    assert BASE not in (found.race.first, *found.race.rivals)
+    assert found.outcome == "none"
+
+
+def test_the_launches_to_ask_for_are_beyond_those_of_the_cell_with_fewer() -> None:
+    """It has two; the baseline has eight, two in each of four blocks, of which the other cell was in two."""
+    one = cell("one", 1.0, noise=0.1)
+    further = answer(baseline(), dataclasses.replace(one, launches=one.launches[:2])).choice.further
+    assert further is not None
+    assert further.launches == 6
 
 
 def test_the_regret_that_is_told_beside_a_cell_is_its_own() -> None:

@@ -151,11 +151,13 @@ def test_winner_and_rivals_need_two_launches_however_sure_they_are(single: str) 
 
 
 def test_winner_without_rivals_needs_two_launches() -> None:
-    """A cell that is far behind needs no second launch; where there is nothing to win, nor does the first."""
+    """A cell that is far behind needs no second launch; a cell that is alone does, for nothing is claimed of one."""
     launches = {"first": 1, "far": 1}
     found = group({"first": 0.5, "far": 0.9}, 0.0005, candidates=["first", "far"], launches=launches)
     assert asked(found) == {(BEST, ("first",)): 1}
-    assert asked(group({"first": 0.5}, 0.0005, candidates=["first"], launches=launches)) == {}
+    alone = group({"first": 0.5}, 0.0005, candidates=["first"], launches=launches)
+    assert asked(alone) == {(BEST, ("first",)): 1}
+    assert asked(alone, most=1) == {(BEST, ("first",)): None}
 
 
 def test_baseline_that_wins_has_no_gain() -> None:

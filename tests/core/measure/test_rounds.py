@@ -97,7 +97,7 @@ def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> N
         {each.ledgers[-1].name: rounds._Need(launches=1, urgency=urgency)}
         for each, urgency in zip(groups, ((3, True, 0.25), (3, False, 1.0), (2, False, 1.0)), strict=True)
     ]
-    standing = rounds._Standing(needs=needs, questions=[[], [], []])
+    standing = rounds._Standing(needs=needs, questions=[[], [], []], fits=[])
     planned = rounds._plan(groups, standing, GIB)
     assert [(index, [ledger.name for ledger in block]) for index, block in planned] == [
         (1, list(needs[1])),
@@ -121,6 +121,16 @@ def test_winner_without_a_rival_gets_launches_for_its_gain(bench: Bench) -> None
     bench.measure(group("first", "far", winners=("first", "far")))
     assert bench.counts()["first"] > 1
     assert bench.counts()["far"] == 1
+
+
+def test_a_baseline_that_looks_fastest_gets_a_second_block_alone(bench: Bench) -> None:
+    """All others have their verdict after one launch, so nothing else is asked; also in the seconds after the time."""
+    bench.speeds = {"far": [3000], "further": [4000]}
+    bench.measure(group("far", "further", winners=("raw", "far", "further")))
+    assert [sorted(block) for block in bench.blocks] == [["far", "further"], []]
+    bench.blocks.clear()
+    bench.measure(group("far", winners=("raw", "far")), budget_s=5, second_s=60)
+    assert bench.blocks == [["far"], []]
 
 
 def test_second_sweep_runs_no_block(bench: Bench) -> None:

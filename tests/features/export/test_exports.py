@@ -165,6 +165,17 @@ def test_a_figure_that_is_not_known_is_left_out(value: float | None) -> None:
     assert "range" not in ratio
 
 
+EXTRA = f"launches: 2\nmeasured on {exported()[0].machine} at 2032-05-18T11:00:00+00:00"
+"""Of a cell of which no package is known."""
+
+
+def test_the_machine_and_the_packages_stand_beside_each_figure() -> None:
+    strange = dataclasses.replace(exported()[0], versions={"onnxruntime": "1.2+cpu", "b<i>\n": "1|\x1b`2"})
+    for entry in json.loads(gha.render([strange])):
+        last = entry["extra"].splitlines()[-1]
+        assert last == f"measured on {strange.machine} at {strange.time} with b?i? 1?2, onnxruntime 1.2+cpu"
+
+
 def test_the_action_takes_the_figures_with_their_intervals() -> None:
     found = json.loads(gha.render(exported(latency_p50_low_ns=600_000.0, latency_p50_high_ns=1_000_000.0)))
     GHA.validate(found)
@@ -185,7 +196,7 @@ def test_the_action_takes_the_figures_with_their_intervals() -> None:
         "name": f"{HALVE}: size",
         "unit": "MB",
         "value": 3.1e-05,
-        "extra": "launches: 2",
+        "extra": EXTRA,
     }
 
 
@@ -202,7 +213,7 @@ def test_the_action_compares_what_is_better_when_it_is_smaller() -> None:
         "name": f"{HALVE}: metric",
         "unit": "accuracy",
         "value": 0.745,
-        "extra": "launches: 2",
+        "extra": EXTRA,
     }
 
 
