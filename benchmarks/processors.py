@@ -21,6 +21,7 @@ from pathlib import Path
 from bench.api import loading
 from bench.api.loss_units import AllowedLoss
 from bench.decisions.best import Best, best, sources_of
+from bench.decisions.constraints import TOLERANCE
 from bench.measure import selection
 from bench.measure.stats import Estimate
 from bench.records import folder, machines, ranking
@@ -94,7 +95,7 @@ def pick_there(pick: Row, there: Side) -> str:
     fitted = there.stored.measurements.of(fastest.cell)
     assert fitted is not None, "the fastest cell was timed"
     timed = [one.cell for one in there.rows if _request(one) == _request(pick) and ranking.is_ranked(one)]
-    over = selection.selected_ratio(fitted, fastest.cell, row.cell, timed)
+    over = selection.selected_ratio(fitted, fastest.cell, row.cell, timed, within=TOLERANCE)
     if over is None:
         return "not compared"
     longer = Estimate(value=1 / over.value, low=1 / over.high, high=1 / over.low)

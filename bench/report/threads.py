@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from bench.api.errors import InputError
 from bench.decisions.threads import Scaling
@@ -15,7 +15,7 @@ NARROWEST_NAME = 24
 """Characters of a name on one line, at least."""
 
 
-def render(scalings: list[Scaling], rows: Iterable[Row] = (), *, format: str) -> str:
+def render(scalings: list[Scaling], rows: Sequence[Row] = (), *, format: str) -> str:
     """The table as Markdown (`md`) or for a terminal (`table`), below the machine that the rows of its cells name.
 
     Raises:
