@@ -243,8 +243,8 @@ def failures_of(scenario: Scenario, launches: int, rates: Rates) -> list[str]:
     """The rates that are not as they must be."""
     where = f"{scenario.name}, {launches or 'chosen'} launches"
     low = [name for name in ("covered", "p50 covered", "winner covered") if rates[name].share < LEAST_COVERAGE]
-    false = ("false winners", "false verdicts", "false noise", "false equals", "false slower")
-    false += ("false regret", "false bound")
+    of_cells = ("false winners", "false verdicts", "false noise", "false equals", "false slower")
+    false = (*of_cells, "false regret", "false bound")
     high = [name for name in false if name in rates and rates[name].share > MOST_FALSE]
     return [f"{where}: {name} {rates[name].share:.3f}" for name in (*low, *high)]
 
