@@ -81,13 +81,13 @@ def toy(measured: Path, tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("toy")
 def test_picked_toy_gives_the_measured_metric(command: Callable[..., str], tmp_path: Path) -> None:
     said = command("pick", TOY, "--max-metric-drop", "50%")
-    assert f"winner: {TOY}" in said
+    assert f"keep: {TOY}" in said, "of one launch there is no winner"
     folder = tmp_path / "results" / "picks" / "toy"
     recipe = json.loads((folder / "deployment.json").read_text())
     assert recipe["cell"] == TOY
     assert [step["step"] for step in recipe["steps"]] == ["native"]
     assert recipe["chosen_for"]["--max-metric-drop"] == 0.5
-    assert (recipe["outcome"]["outcome"], recipe["outcome"]["cell"]) == ("winner", TOY)
+    assert (recipe["outcome"]["outcome"], recipe["outcome"]["cell"]) == ("keep", TOY)
     assert recipe["measured"]["cell"] == TOY
     shown = program(tmp_path, folder / "run.py")
     name, metric = recipe["measured"]["metric_name"], recipe["measured"]["metric"]
