@@ -33,6 +33,6 @@ def note(launches: Collection[Launch], machine: Mapping[str, Any]) -> str | None
     load = f"a load of up to {max(loads.values(), default=0.0):.3g} on {cores} core{'' if cores == 1 else 's'}, and "
     return (
         f"the machine was busy in {len(busy)} of {len(launches)} launches: {load if math.isfinite(most) else ''}"
-        f"workers waited up to {100 * max(lost.values()):.2g} % of their time: end what else runs, and `bench run` "
-        "with --force measures again"
+        f"workers waited up to {100 * max(lost.values()):.2g} % of their time: end what else runs; the same "
+        "command with --force measures again"
     )

@@ -207,7 +207,7 @@ def machine_folder(results: Path) -> Path:
         InputError: no folder has results, or several folders of other machines have.
     """
     if not results.is_dir():
-        raise InputError(f"no such folder: {results}; `bench run` makes it")
+        raise InputError(f"no such folder: {results}; `bench run --model FILE` makes it, or `bench run` with cells")
     if (results / machine.name()).is_dir():
         return results / machine.name()
     if _holds_results(results):

@@ -46,7 +46,7 @@ def _noisy(wider: float, launches: Iterable[Launch]) -> str:
         )
     if wider > _QUIET:
         return f"The machine was noisy: intervals are {wider:.1f} times as wide as on an idle machine."
-    return "The machine was quiet: intervals are about as wide as on an idle machine."
+    return "Intervals are about as wide as on an idle machine."
 
 
 def _lost(launches: list[Launch]) -> str:

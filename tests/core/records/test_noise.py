@@ -40,8 +40,8 @@ def said(widening: float, blocks: str = "abcdef", share: float = 0.0, converged:
     [
         (2.31, "The machine was noisy: intervals are 2.3 times as wide as on an idle machine."),
         (1.42, "The machine was noisy: intervals are 1.4 times as wide as on an idle machine."),
-        (1.38, "The machine was quiet: intervals are about as wide as on an idle machine."),
-        (0.5, "The machine was quiet: intervals are about as wide as on an idle machine."),
+        (1.38, "Intervals are about as wide as on an idle machine."),
+        (0.5, "Intervals are about as wide as on an idle machine."),
     ],
 )
 def test_what_the_noise_cost(widening: float, words: str) -> None:
