@@ -336,6 +336,12 @@ def unnamed_limits(max_metric_drop: str, rows: Iterable[Row]) -> Iterator[str]:
             )
 
 
+def is_typed(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line, rather than having its default."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def interpreter() -> str:
     """The command that starts the Python that runs this: `python` where that is it, or else its path."""
     usual = shutil.which("python")

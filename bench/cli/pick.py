@@ -142,7 +142,7 @@ def _print_everywhere(
 
     if format == "json":
         raise InputError("--everywhere prints a table alone", fix="leave out --format json")
-    if (source := ctx.get_parameter_source("tolerance")) is not None and source.name == "COMMANDLINE":
+    if options.is_typed(ctx, "tolerance"):
         fix = "leave out --tolerance, and read each regret"
         raise InputError("--everywhere takes the smallest regret, whatever that is", fix=fix)
     every = options.read_all(results, margin=margin)

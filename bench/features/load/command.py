@@ -144,9 +144,7 @@ def _check_plan(ctx: typer.Context, latency: str | None, baseline: str | None) -
             f"--plan compares with the way that answers most requests a second, not with {baseline}",
             fix="leave out --baseline",
         )
-    sources = {name: ctx.get_parameter_source(name) for name in _PLANNED}
-    ignored = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    if ignored:
+    if ignored := [name for name in _PLANNED if options.is_typed(ctx, name)]:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in ignored)
         raise InputError(f"--plan chooses {named} for itself, and takes none", fix=f"leave out {named}")
     if latency is None:
