@@ -23,6 +23,8 @@ TOLERANCE = Aims().regret
 METRIC, METRIC_KEY = "--max-metric-drop", "metric_loss_high"
 """The option that limits the loss of the metric, and the key of `Row` that it limits."""
 _RATE = "--min-tokens-per-s"
+_LEAST_MB = 1e5
+"""Bytes from which a size is told in megabytes, as the tables do; a smaller one in kilobytes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -231,17 +233,34 @@ def none_qualifies(measurements: Measurements, group: Group, qualification: Qual
             return lost[row.cell].high(alpha=qualification.alpha)
         return _value(row, key)
 
+    def keeps(row: Row, key: str, limit: float) -> bool:
+        value = figure(row, key)
+        return value is not None and value <= limit
+
+    def in_words(option: str, key: str, values: Sequence[float]) -> str:
+        if not values:
+            return ""
+        return f"{1e9 / min(values):.4g} tokens/s" if option == _RATE else human(key, min(values), unit)
+
     parts, unit = [], unit_of(qualification.ranked)
-    for option, (key, limit) in constraints.limits(unit).items():
+    limits = constraints.limits(unit)
+    for option, (key, limit) in limits.items():
         values = [value for row in qualification.ranked if (value := figure(row, key)) is not None]
         number = sum(value <= limit for value in values)
         nearest = ""
         if not values:
             nearest = "; of none it was measured"
         elif not number:
-            is_rate = option == _RATE
-            best = f"{1e9 / min(values):.4g} tokens/s" if is_rate else human(key, min(values), unit)
-            nearest = f"; the {'most' if is_rate else 'least'} is {best}"
+            others = [limits[other] for other in limits if other != option]
+            able = [
+                value
+                for row in qualification.ranked
+                if (value := figure(row, key)) is not None and all(keeps(row, *other) for other in others)
+            ]
+            of_all, of_able = in_words(option, key, values), in_words(option, key, able)
+            nearest = f"; the {'most' if option == _RATE else 'least'} is {of_all}"
+            if able and of_able != of_all:
+                nearest += f", and {of_able} of those that keep to the others"
         if option == METRIC and qualification.alpha < metric_loss.ALPHA:
             nearest += ", with 95 % confidence for all such cells together"
         parts.append(f"{option} {number} of {len(qualification.ranked)}{nearest}")
@@ -263,7 +282,9 @@ def human(key: str, value: float, unit: str | None) -> str:
     """A value of a row's key, in the unit that people use; that of a loss of the metric has a unit of its own."""
     if key.endswith("_ns"):
         return f"{value / 1e6:.3g} ms"
-    return f"{value / 1e6:.3g} MB" if key.endswith("_bytes") else loss_units.text(value, unit)
+    if key.endswith("_bytes"):
+        return f"{value / 1e6:.3g} MB" if value >= _LEAST_MB else f"{value / 1e3:.3g} kB"
+    return loss_units.text(value, unit)
 
 
 def _cells(cells: Sequence[object]) -> str:

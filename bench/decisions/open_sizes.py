@@ -44,11 +44,26 @@ def guessed(task: TaskName) -> dict[str, int]:
 
     None of a task that is not here, or that cannot be opened.
     """
-    try:
-        own_task = catalog.task(task.model) if task.model in loading.find("models") else adopt.recall(task.model)
-    except BenchError:
-        return {}
-    if not isinstance(own_task, OwnTask) or (own_task.folder / DATASET).is_file():
+    own_task = _own_task(task)
+    if own_task is None or not has_made_up_inputs(task):
         return {}
     named = dict(task.sizes)
     return {dim: own_task.sizes[dim] for dim in stated(own_task.sizes).dims if spelled(dim) not in named}
+
+
+def has_made_up_inputs(task: TaskName) -> bool:
+    """Whether the inputs of a task are made up: a model of one's own without a data set.
+
+    False of a task that is not here, or that cannot be opened.
+    """
+    own_task = _own_task(task)
+    return own_task is not None and not (own_task.folder / DATASET).is_file()
+
+
+def _own_task(task: TaskName) -> OwnTask | None:
+    """The task of a model of one's own; None of another task, and of a model that cannot be opened."""
+    try:
+        opened = catalog.task(task.model) if task.model in loading.find("models") else adopt.recall(task.model)
+    except BenchError:
+        return None
+    return opened if isinstance(opened, OwnTask) else None

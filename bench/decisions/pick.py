@@ -48,6 +48,9 @@ class Choice(Standing):
         over_baseline: a winner's ratio to the baseline, with an interval that holds although the row was selected;
             None for the baseline itself, and where there is no winner.
         all_slower: whether every other candidate was shown to be slower than the fastest by more than the tolerance.
+        others: the contenders beside the leading row and its twins that were not shown to be slower than that row, by
+            more than the noise floor.
+        num_untimed: number of cells of the request that were prepared and verified, and not timed.
         further: launches that would find a winner; None where there is one, and where no row qualifies.
         lacking: why no row qualifies; None where one does.
         too_few: see `constraints.too_few_samples`.
@@ -61,17 +64,13 @@ class Choice(Standing):
     twins: tuple[str, ...] = ()
     over_baseline: Estimate | None = None
     all_slower: bool = False
+    others: tuple[Row, ...] = ()
+    num_untimed: int = 0
     further: Further | None = None
     lacking: str | None = None
     too_few: str | None = None
     faster: Row | None = None
     faster_loss_high: float | None = None
-
-    @property
-    def others(self) -> list[Row]:
-        """The contenders beside the leading row and its twins: they may be as fast."""
-        first = self.leading
-        return [row for row in self.contenders if first and row.cell not in (first.cell, *self.twins)]
 
     @property
     def gain(self) -> float:
@@ -142,6 +141,8 @@ class Chooser:
             twins=names,
             over_baseline=_over_baseline(measurements, standing) if is_winner else None,
             all_slower=bool(race.others) and len(race.slower) == len(race.others),
+            others=_as_fast(measurements, standing, first, names),
+            num_untimed=sum(map(ranking.lacks_time, self.group.rows)),
             further=None if is_winner else further(measurements, standing.contenders, race, standing.tolerance),
             too_few=too_few,
             faster=faster,
@@ -178,6 +179,21 @@ def _over_baseline(measurements: Measurements, standing: Standing) -> Estimate |
     assert fitted is not None
     names = [row.cell for row in standing.candidates]
     return selection.selected_ratio(fitted, shipped.cell, fitted.baseline, names, within=standing.tolerance)
+
+
+def _as_fast(measurements: Measurements, standing: Standing, first: Row, alike: Sequence[str]) -> tuple[Row, ...]:
+    """The contenders that may be as fast as the leading row, without that row and its twins."""
+    assert standing.race is not None
+    alpha = standing.race.alpha
+
+    def is_behind(row: Row) -> bool:
+        compared = measurements.between(row.cell, first.cell)
+        if compared is None or compared.effect is None:
+            return False
+        return selection.lowest(compared.effect, alpha) > math.log1p(stats.NOISE_FLOOR)
+
+    others = [row for row in standing.contenders if row.cell not in (first.cell, *alike)]
+    return tuple(row for row in others if not is_behind(row))
 
 
 def _faster(measurements: Measurements, lossy: Sequence[Row], shipped: Row | None) -> Row | None:

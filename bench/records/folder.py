@@ -230,6 +230,14 @@ def in_order(glob: str) -> str:
         return glob
 
 
+def _nearest(part: str, known: Sequence[str]) -> str | None:
+    """The known part of a path that is most like another one; of a model's file, the task that has its name."""
+    stem, dot, _ = part.rpartition(".")
+    if dot and stem in known:
+        return stem
+    return nearest(part, known)
+
+
 def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
     """The rows whose cells a glob matches; without globs all rows but the proposals of searches.
 
@@ -241,7 +249,7 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
         if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
             parts = sorted({part for row in rows for part in row.cell.split("/")})
             unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
-            near = nearest(unknown[0], parts) if unknown else None
+            near = _nearest(unknown[0], parts) if unknown else None
             known = "`bench show` lists the cells that have a result"
             if near is not None:
                 known = f"did you mean {near!r}?"

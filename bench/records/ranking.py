@@ -69,6 +69,11 @@ def is_ranked(row: Row) -> bool:
     return is_timed(row) and row.fidelity != "broken" and row.same_as is None
 
 
+def lacks_time(row: Row) -> bool:
+    """Whether a cell was prepared and verified, and lacks nothing but the time to be measured in."""
+    return row.status == "ok" and row.fidelity not in (None, "broken") and not (is_timed(row) or row.same_as)
+
+
 def is_baseline(row: Row) -> bool:
     """Whether the ratios of a group are over this row; only a baseline has a ratio and no verdict."""
     return row.status == "ok" and row.same_as is None and row.ratio is not None and row.verdict is None

@@ -17,6 +17,7 @@ from bench.measure.goal import Goal
 from bench.measure.stats import UNDECIDED
 from bench.onnxfile.file.training import ADVICE, KERAS_ADVICE, MODE
 from bench.onnxfile.shapes import size_options
+from bench.records import ranking
 from bench.records.ranking import is_timed, short_name
 from bench.records.rows import Row
 from bench.report import outcome, writing
@@ -64,7 +65,7 @@ def _next(rows: Sequence[Row], *, results: Path, answers: Sequence[Answer | None
     option = outcome.results_option(results)
     undecided = [row.num_launches for row in rows if row.verdict == UNDECIDED]
     launches = goal.max_launches * (2 if max(undecided, default=0) >= goal.max_launches else 1)
-    num_left = sum(_could_be_timed(row) and not (is_timed(row) or row.same_as) for row in rows)
+    num_left = sum(ranking.lacks_time(row) for row in rows)
     counts_left = ((len(undecided), "undecided"), (num_left, "not timed yet"))
     left = ", ".join(f"{number} {what}" for number, what in counts_left if number)
     longer = [f"{left}: {_same_command(goal, launches)} goes on"] if left else []
@@ -108,11 +109,14 @@ def _of_one(answer: Answer | None, task: str, goal: Goal, option: str, longer: S
         return [f"none: {said}", *now, f"next: {again}"]
     if choice.outcome == WINNER:
         assert choice.shipped is not None
-        name = f"{short_name(choice.shipped)}, {writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
-        said = f"winner: {name}, {outcome.regret(answer)}"
+        name = short_name(choice.shipped)
+        name += " (the model as it is)" if ranking.is_baseline(choice.shipped) else ""
+        latency = f"{writing.milliseconds(choice.shipped.latency_p50_ns, '.3g')} ms"
+        said = f"winner: {name}, {latency}, {outcome.regret(answer)}"
     else:
         said = f"keep: ship it as it is ({outcome.shipped(choice)}): {outcome.why_as_it_is(answer)}"
-    return [said, *filter(None, [outcome.faster(choice)]), *longer, f"next: {command}{option}"]
+    notes = filter(None, [outcome.faster(choice), outcome.of_made_up_inputs(choice)])
+    return [said, *notes, *longer, f"next: {command}{option}"]
 
 
 def of_threads(scalings: Sequence[Scaling]) -> list[str]:
@@ -181,7 +185,7 @@ def _failure(
         budget_s: the time that measuring had; None for no limit.
     """
     again = f"the same command with --budget {_longer_min(budget_s)}m goes on"
-    if any(map(_could_be_timed, rows)):
+    if any(map(ranking.lacks_time, rows)):
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
@@ -192,11 +196,6 @@ def _failure(
     how = "skipped" if ended[0].status == "skipped" else "failed"
     fix = _fix(reason, sizes, rows[0].task)
     return f"{lacking}; {count} of {len(rows)} {how} with: {_shortened(reason)}; {fix}"
-
-
-def _could_be_timed(row: Row) -> bool:
-    """Whether a cell was prepared and verified, so that it lacks nothing but the time."""
-    return row.status == "ok" and row.fidelity not in (None, "broken")
 
 
 def _shortened(reason: str) -> str:

@@ -105,6 +105,27 @@ def of_other_threads(answer: Answer) -> Iterator[str]:
             yield f"{cells} is not shown to be faster than that at {_threads(own.group.threads)}"
 
 
+def untimed(choice: Choice) -> str:
+    """How many cells of the request have no latency for want of time; empty where each has one."""
+    number = choice.num_untimed
+    if not number:
+        return ""
+    return f"{number} more cell{'s were' if number > 1 else ' was'} prepared and not timed, and may be faster"
+
+
+def glob(choice: Choice) -> str:
+    """A pattern for all cells of the request, quoted for a shell."""
+    group = choice.group
+    return shlex.quote(f"{group.task}/*/b{group.batch}t{group.threads}")
+
+
+def of_made_up_inputs(choice: Choice) -> str:
+    """That the inputs are made up, and how to give others; empty where they are not."""
+    if not open_sizes.has_made_up_inputs(choice.group.task_name):
+        return ""
+    return "its inputs are made up; `bench run --model` with --dataset takes real ones"
+
+
 def _threads(number: int) -> str:
     return f"{number} thread{'s' if number > 1 else ''}"
 
@@ -218,6 +239,7 @@ def fields(answer: Answer) -> dict[str, Any]:
         "regret": choice.regret if has_bound else None,
         "gain": choice.gain if has_bound else None,
         "may_be_as_fast": [other.cell for other in choice.others],
+        "not_timed": choice.num_untimed,
         "twins": list(choice.twins),
         "other_threads": [*of_other_threads(answer)],
         "lacking": choice.lacking,

@@ -83,6 +83,9 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         commands = [("to see why", f"bench show {shlex.quote(choice.group.task)}{option}")]
     elif choice.outcome != WINNER:
         commands = [*outcome.missing(answer, command, option)]
+    untimed = outcome.untimed(choice)
+    if untimed:
+        commands.append(("to time those", f"bench run {outcome.glob(choice)}{option}"))
     return fill(
         "templates/pick.j2",
         choice=choice,
@@ -92,9 +95,13 @@ def verdict(answer: Answer, command: str, option: str, sizes: str = "") -> str:
         undecided=outcome.undecided(choice) if choice.outcome == NONE and choice.lacking is None else "",
         shipped=outcome.shipped(choice) if choice.shipped else "",
         lost=_lost(choice),
+        is_as_it_is=choice.shipped is not None and ranking.is_baseline(choice.shipped),
         is_alone=len(choice.candidates) == 1,
         sizes=sizes,
-        notes=[*filter(None, [outcome.faster(choice)]), *outcome.of_other_threads(answer)],
+        notes=[
+            *filter(None, [outcome.faster(choice), untimed, outcome.of_made_up_inputs(choice)]),
+            *outcome.of_other_threads(answer),
+        ],
         commands=commands,
     )
 

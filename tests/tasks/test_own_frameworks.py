@@ -414,6 +414,17 @@ def test_what_keras_says_last_is_kept(before: str, after: str, says: str, examin
         examined("keras", changed)
 
 
+def test_a_keras_file_that_was_cut_off_is_called_that(examined: Examined, tmp_path: Path) -> None:
+    """Keras says of it that there is no such file."""
+    import keras
+
+    path = tmp_path / "model.keras"
+    keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)]).save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"it is no zip archive, .*: was it cut off"):
+        examined("keras", path)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -47,6 +48,8 @@ def opened(path: Path, *, trust: bool) -> Any:
     Raises:
         InputError: the file holds code and is not trusted, or holds no model.
     """
+    if not zipfile.is_zipfile(path):
+        raise InputError("it is no zip archive, as a whole .keras file is: was it cut off while it was copied?")
     tf_models.configure()
     import keras
 

@@ -87,7 +87,7 @@ def _loaded(path: Path) -> Any:
     Raises:
         InputError: the file is no pickle, is damaged, or needs a package that is not installed.
     """
-    with refused("it cannot be unpickled"):
+    with refused("it cannot be unpickled", advice="; was it cut off while it was copied?"):
         try:
             return estimators.load(path)
         except ModuleNotFoundError as error:

@@ -72,18 +72,21 @@ def test_the_command_that_asks_for_sizes_is_one_whatever_a_dimension_is_called(t
 def test_sizes_that_were_asked_for_are_not_guessed(task: Path) -> None:
     paths = [RAW, fixed(RAW)]
     assert open_sizes.of_guessed_sizes(TaskName("own"), paths) == [fixed(RAW)]
+    assert open_sizes.has_made_up_inputs(TaskName("own"))
     asked = TaskName("own").at({"sequence": 16})
     assert open_sizes.of_guessed_sizes(asked, [path.replace("own", str(asked)) for path in paths]) == []
     (task / "dataset.npz").write_bytes(b"")
     assert open_sizes.of_guessed_sizes(TaskName("own"), paths) == [], (
         "the samples have the sizes of the requests to come"
     )
+    assert not open_sizes.has_made_up_inputs(TaskName("own"))
 
 
 def test_a_task_that_cannot_be_opened_has_no_guessed_sizes(task: Path) -> None:
     (task / "task.py").write_text("raise RuntimeError('half written')")
     catalog.forget()
     assert open_sizes.guessed(TaskName("own")) == {}
+    assert not open_sizes.has_made_up_inputs(TaskName("own"))
     assert open_sizes.of_guessed_sizes(TaskName("own"), [fixed(RAW)]) == []
 
 

@@ -63,6 +63,12 @@ def front_of(found: Choice, **constraints: Any) -> str:
     return pick_report.front(Answer(choice=found, beside=(), constraints=Constraints(**constraints)))
 
 
+def verdict_of(found: Choice) -> str:
+    """The outcome as `bench pick` prints it."""
+    answer = Answer(choice=found, beside=(), constraints=Constraints())
+    return pick_report.verdict(answer, "bench pick toy", "")
+
+
 def variant(found: Choice) -> str | None:
     return found.shipped.variant if found.shipped else None
 
@@ -276,8 +282,44 @@ def test_a_metric_without_a_bound_is_held_against_its_loss_and_the_front_says_so
 def test_what_nothing_meets_is_said_of_each() -> None:
     found = choose(cell("one", 0.5), cell("two", 0.6, size=20), max_size_bytes=10, max_latency_ns=900_000)
     text = found.lacking or ""
-    assert "--max-size 0 of 3; the least is 2e-05 MB" in text
+    assert "--max-size 0 of 3; the least is 0.02 kB" in text
     assert "--max-latency 2 of 3" in text
+
+
+def test_the_nearest_figure_is_also_that_of_the_cells_that_keep_to_the_other_limits() -> None:
+    """The smallest file loses half of the metric, so its size is of no use to who needs the metric."""
+    small, whole = cell("small", 0.5, size=10, lost=0.5), cell("whole", 0.6, size=300_000)
+    text = choose(small, whole, max_size_bytes=5, max_metric_loss=AllowedLoss()).lacking or ""
+    assert "--max-size 0 of 3; the least is 0.01 kB, and 0.3 MB of those that keep to the others" in text
+    text = choose(small, whole, max_size_bytes=5).lacking or ""
+    assert "--max-size 0 of 3; the least is 0.01 kB" in text
+    assert "keep to the others" not in text
+
+
+def test_cells_that_were_not_timed_are_counted_beside_a_winner() -> None:
+    waiting = made.record(BASE.replace("raw", "waiting"), quality=made.quality())
+    failed = made.record(BASE.replace("raw", "failed"), quality=None, failure=Failure(stage="open", reason="no"))
+    found = choose(cell("fast", 0.5, noise=0.001), waiting, failed)
+    assert found.outcome == "winner"
+    text = verdict_of(found)
+    assert "  1 more cell was prepared and not timed, and may be faster\n" in text
+    assert "  to time those:\n    bench run 'toy/*/b1t1'\n" in text
+    assert "not timed" not in verdict_of(choose(cell("fast", 0.5)))
+
+
+def test_a_winner_that_is_the_model_as_it_is_says_so() -> None:
+    found = choose(cell("slow", 2.0, noise=0.001))
+    assert variant(found) == "raw"
+    assert "\n  this is the model as it is\n" in verdict_of(found)
+    found = choose(cell("fast", 0.5, noise=0.001))
+    assert "as it is" not in verdict_of(found)
+
+
+def test_a_contender_that_was_shown_to_be_slower_than_the_shipped_cell_is_not_called_as_fast() -> None:
+    """At a tolerance of 20 % a cell that is slower by a tenth may be shipped, but it is not as fast."""
+    found = choose(cell("fast", 0.5, noise=0.001), cell("slower", 0.55, noise=0.001), tolerance=0.2)
+    assert {row.variant for row in found.contenders} == {"fast", "slower"}
+    assert (variant(found), found.others) == ("fast", ())
 
 
 def test_a_loss_is_counted_at_the_level_at_which_it_was_held_against_the_limit() -> None:

@@ -35,7 +35,7 @@ def test_the_simplest_of_twins_that_are_as_fast_is_named() -> None:
     assert choice.shipped is not None
     assert (choice.outcome, choice.shipped.variant) == ("winner", "dedup")
     assert choice.twins == paths("dedup+onnxsim")
-    assert choice.others == []
+    assert choice.others == ()
     assert 0.035 < choice.regret < 0.05
     assert [row.variant for row in choice.front] == ["dedup"], "twins count as equally fast"
     said = f"  1 twin, with the same outputs on the same runtime, may be as fast:\n    {paths('dedup+onnxsim')[0]}\n"
@@ -51,7 +51,7 @@ def test_a_simple_cell_is_not_named_where_a_twin_may_be_much_faster() -> None:
     assert found.shipped is not None
     assert found.race is not None
     assert found.race.regrets[paths("dedup")[0]] > 0.1
-    assert (found.shipped.variant, found.twins, found.others) == ("dedup+onnxsim", paths("dedup"), [])
+    assert (found.shipped.variant, found.twins, found.others) == ("dedup+onnxsim", paths("dedup"), ())
     cells = [cell("dedup", 0.5, noise=0.001), cell("dedup+onnxsim", 0.48, noise=0.3)]
     found = answer(baseline(), *map(ran_with, cells)).choice
     assert (found.outcome, found.shipped) == ("none", None)
@@ -116,7 +116,7 @@ def test_a_file_loaded_from_bytes_is_a_twin() -> None:
     other = made.with_artifact(made.record(path, *near.launches, quality=near.quality), size_bytes=31)
     found = answer(baseline(), ran_with(cell("dedup", 0.5, noise=0.001)), ran_with(other)).choice
     assert found.shipped is not None
-    assert (found.shipped.cell, found.twins, found.others) == (near.cell.path, (path,), [])
+    assert (found.shipped.cell, found.twins, found.others) == (near.cell.path, (path,), ())
 
 
 def test_a_twin_that_is_shown_to_be_slower_is_not_named() -> None:

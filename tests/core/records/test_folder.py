@@ -32,6 +32,7 @@ def test_globs_choose_rows() -> None:
     ("glob", "says"),
     [
         ("crnnn/*", "no result matches 'crnnn/*'; did you mean 'crnn'?"),
+        ("crnn.onnx", "no result matches 'crnn.onnx'; did you mean 'crnn'?"),
         ("*/pytorhc/*", "no result matches '*/pytorhc/*'; did you mean 'pytorch'?"),
         (
             "resnet",
