@@ -21,7 +21,7 @@ import numpy as np
 from bench.api.cell import Cell
 from bench.measure import blocks, ledgers, rounds
 from bench.measure.block import Method, Result
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
@@ -175,7 +175,9 @@ class World:
         place = random.integers(scenario.num_places)
         states, offsets = self._states[place], self._places[place] + self._program_effects()
         launches = []
-        for subject, role in [(baseline, REFERENCE), (baseline, CONTROL), *((subject, CELL) for subject in subjects)]:
+        roles = [(baseline, REFERENCE), (baseline, CONTROL)] if method.has_baseline else []
+        roles += [(subject, CELL if method.has_baseline else CONTENDER) for subject in subjects]
+        for subject, role in roles:
             number = int(subject.cell.variant[1:])
             program = number % len(scenario.programs)
             first = 1 if scenario.share_states else 1 + (subject.cell.batch - 1) * len(scenario.programs)

@@ -1,6 +1,7 @@
 """A block: comparable cells alive in parked workers at the same time, run in short bursts in random order.
 
-Every block holds the baseline twice, once as the common reference and once as the A/A control. Workers start and load
+A block holds the baseline twice, once as the common reference and once as the A/A control, but for some blocks of
+contenders for a choice, which are compared with one another. Workers start and load
 on all cores at once; then one worker runs at a time, and a parked worker waits for its next request and uses no CPU.
 Where others took a worker's processor time, the passes are repeated once, and those count that lost less.
 """
@@ -35,6 +36,8 @@ from bench.measure.subject import Request, Subject
 
 _MOST_FIRST = 1 << 16
 _FINISH = Request(operation=Worker.finish, arguments={})
+_FEWEST = 2
+"""Workers of a block: what is measured alone is compared with nothing."""
 _LEAST_ROOM = 4
 """Cells of a block for which there is room in any case."""
 SLOW_CELL_S = 1.0
@@ -53,8 +56,10 @@ class Method:
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
-        room_s: seconds that there are for a block; slow cells that do not fit are left out of it, the last first, but
-            for `_LEAST_ROOM`. None for a block of all cells.
+        has_baseline: whether the baseline takes part. Contenders that have each run beside it may run without it: their
+            blocks take half of the time, and are compared with the baseline through the others.
+        room_s: seconds that there are for a block with a baseline; slow cells that do not fit are left out of it, the
+            last first, but for `_LEAST_ROOM`. None for a block of all cells.
     """
 
     min_passes: int = 5
@@ -63,6 +68,7 @@ class Method:
     launch_sd: float = USUAL.launch
     max_lost_share: float = 0.05
     is_brief: bool = False
+    has_baseline: bool = True
     room_s: float | None = None
     burst: BurstPlan = BurstPlan()
     limits: Limits = Limits()
@@ -169,7 +175,7 @@ class Failure:
 
 
 class _NothingToKeepError(Exception):
-    """The baseline failed, or the time was up before the first pass."""
+    """The baseline failed, no two workers are left, or the time was up before the first pass."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,7 +209,7 @@ def run_block(
     nothing is kept.
 
     Args:
-        baseline: the cell with which the others are compared; it runs twice.
+        baseline: the cell with which the others are compared; it runs twice, unless the method has no baseline.
         subjects: the other cells; none for the baseline alone.
         method: how the block measures.
         out_of_time: asked, from any thread, before each worker is started and before each pass; once it is true, the
@@ -237,7 +243,7 @@ class _Block:
         self._first_request = random.randrange(_MOST_FIRST)  # so that few passes of many blocks see all requests
 
     def open(self, subjects: Sequence[Subject], workers: contextlib.ExitStack) -> None:
-        """Start two workers for the baseline and one for each subject, and open their sessions.
+        """Start two workers for the baseline, if it takes part, and one for each subject, and open their sessions.
 
         Packages are imported on all cores at once. Loads and first inferences are figures of their own, so they run at
         the same time only while there is a core for each of their threads: beside another worker, the first inference
@@ -245,7 +251,7 @@ class _Block:
         """
         threads = max(subject.cell.threads for subject in (self._baseline, *subjects))
         limits = self._method.limits
-        for subject, role in turns.roles(self._baseline, subjects):
+        for subject, role in turns.roles(self._baseline, subjects, has_baseline=self._method.has_baseline):
             state = machine.state()
             started = Child(
                 environment=subject.environment, memory_bytes=limits.memory_bytes, interpreter=subject.interpreter
@@ -389,10 +395,10 @@ class _Block:
         """Let a cell that failed leave the block.
 
         Raises:
-            _NothingToKeepError: it is the baseline.
+            _NothingToKeepError: it is the baseline, or there are no two left to compare.
         """
         self.failures.append(Failure(subject=seat.subject, stage=stage, error=error))
         seat.child.kill()
         self._seats.remove(seat)
-        if seat.subject.key == self._baseline.key:
+        if seat.subject.key == self._baseline.key or len(self._seats) < _FEWEST:
             raise _NothingToKeepError

@@ -18,7 +18,8 @@ from bench.measure.model import Request
 from bench.measure.prior import USUAL, Prior
 from bench.measure.stats import Effect, Estimate
 
-REFERENCE, CONTROL, CELL = "reference", "control", "cell"
+REFERENCE, CONTROL, CELL, CONTENDER = "reference", "control", "cell", "contender"
+"""Roles of launches: the two of the baseline, a cell's beside these, and a cell's in a block without the baseline."""
 
 
 class Levelled(Protocol):
@@ -169,8 +170,8 @@ class Fitted:
 def fit(groups: Sequence[Group], prior: Prior = USUAL) -> list[Fitted]:
     """Fit the model to the launches of all groups together, which share what is known of the noise.
 
-    Only blocks that held the baseline's reference count, so everything is connected. Launches that a repeated block
-    replaced do not count.
+    Only blocks that held the baseline's reference count, and those of contenders that share a cell with these, so
+    everything is connected. Launches that a repeated block replaced do not count.
     """
     observations = observed(groups)
     requests = iter(model.fit([seen for seen, _ in observations if seen], prior))
@@ -188,17 +189,12 @@ def observed(groups: Sequence[Group]) -> list[tuple[list[Observation], dict[str,
 
 def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observation], dict[str, int]]:
     """The level of each launch of a group's blocks, and the number of launches of each cell that has some."""
-    blocks: dict[str, list[tuple[Series, Levelled]]] = {
-        launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE and launch.medians_ns
-    }
-    counts = {group.baseline.name: len(blocks)} if blocks else {}
-    everyone = [group.baseline, *(series for series in group.cells if series.name != group.baseline.name)]
-    for series in everyone:
-        for launch in series.launches:
-            if launch.block in blocks and launch.medians_ns:
-                blocks[launch.block].append((series, launch))
-                if series is not group.baseline:
-                    counts[series.name] = counts.get(series.name, 0) + 1
+    blocks, num_references = _connected(group)
+    counts = {group.baseline.name: num_references} if num_references else {}
+    for members in blocks.values():
+        for series, _ in members:
+            if series is not group.baseline:
+                counts[series.name] = counts.get(series.name, 0) + 1
     observations = []
     for block, members in blocks.items():
         # The workers of a block run the same passes, but a file may have lost the end of a line.
@@ -222,6 +218,30 @@ def _observations(group: Group, *, several_machines: bool) -> tuple[list[Observa
             )
         ]
     return observations, counts
+
+
+def _connected(group: Group) -> tuple[dict[str, list[tuple[Series, Levelled]]], int]:
+    """The launches of each block that counts, and the number of blocks that held the baseline's reference."""
+    blocks: dict[str, list[tuple[Series, Levelled]]] = {
+        launch.block: [] for launch in group.baseline.launches if launch.role == REFERENCE and launch.medians_ns
+    }
+    num_references = len(blocks)
+    apart: dict[str, list[tuple[Series, Levelled]]] = {}
+    everyone = [group.baseline, *(series for series in group.cells if series.name != group.baseline.name)]
+    for series in everyone:
+        for launch in series.launches:
+            if not launch.medians_ns:
+                continue
+            if launch.block in blocks:
+                blocks[launch.block].append((series, launch))
+            elif launch.role == CONTENDER:
+                apart.setdefault(launch.block, []).append((series, launch))
+    connected = {series.name for members in blocks.values() for series, _ in members}
+    while near := [block for block, members in apart.items() if connected & {series.name for series, _ in members}]:
+        for block in near:
+            blocks[block] = apart.pop(block)
+            connected |= {series.name for series, _ in blocks[block]}
+    return blocks, num_references
 
 
 @functools.lru_cache(maxsize=4096)

@@ -27,8 +27,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, tag="launch", tag_field=
     Attributes:
         launch: an identifier of its own.
         block: the identifier of the block, shared by all launches that ran side by side.
-        role: `reference`, `control` or `cell`, see `bench.measure.comparison`.
-        reference: path of the baseline that the block's launches are compared with.
+        role: `reference`, `control`, `cell` or `contender`, see `bench.measure.comparison`.
+        reference: path of the baseline that the block's launches are compared with, in the block or through others.
         machine: state of the machine just before the worker was started.
         warmup_ns: samples of the first burst, which no figure uses.
         cold_ns: for each pass, the samples taken just after waking; none where an inference is long, see

@@ -73,7 +73,8 @@ class Question:
         cells: names of the cells whose launches bear on it.
         launches: further launches of each of these cells that would answer the question, if their scatter and the
             estimate stay near what they are now; None where `most` launches would not.
-        is_near: whether it is about a choice between cells that look alike, by `_NEAR`.
+        is_near: whether it is about a choice between cells that look alike, by `_NEAR`, or about a rival of one launch
+            once these have more than `LEAST_LAUNCHES`: without another, nothing is claimed of the choice.
     """
 
     kind: str
@@ -138,6 +139,8 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
         within = math.log1p(aims.within)
         return highest(effect, near.alpha) <= within or lowest(effect, near.alpha) > within
 
+    near_first = _near(fitted, first, near_best.rivals)
+    has_scatter = all(fitted.num_launches[name] > LEAST_LAUNCHES for name in near_first)
     questions: list[Question] = []
     for kind, rivals, is_answered in ((BEST, near_best.rivals, is_best), (WITHIN, near.rivals, is_told)):
         for name in rivals:
@@ -149,7 +152,8 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
                 launches = _launches(comparison.effect, fewest, most, is_answered)
                 if kind == BEST and fewest < LEAST_LAUNCHES <= most:  # what they scatter by is a guess until then
                     launches = launches or LEAST_LAUNCHES - fewest
-                is_near = kind == BEST and comparison.effect.value <= math.log1p(_NEAR)
+                is_owed = has_scatter and fitted.num_launches[name] < LEAST_LAUNCHES
+                is_near = kind == BEST and (name in near_first or is_owed)
                 questions.append(Question(kind=kind, cells=(name, first), launches=launches, is_near=is_near))
     if not questions and not is_known(fitted, first):
         missing = LEAST_LAUNCHES - fitted.num_launches[first]
@@ -159,6 +163,11 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
         launches = _launches(gain.effect, gain.num_launches, most, lambda effect: _is_narrow(effect, aims.margin))
         questions.append(Question(kind=GAIN, cells=(first,), launches=launches))
     return questions
+
+
+def _near(fitted: Fitted, first: str, rivals: Sequence[str]) -> set[str]:
+    """The cell that looks fastest and its rivals that look as fast, by `_NEAR`."""
+    return {first, *(name for name in rivals if fitted.effect(name, first).value <= math.log1p(_NEAR))}
 
 
 def _launches(effect: Effect, launches: int, most: int, is_answered: Callable[[Effect], bool]) -> int | None:

@@ -31,6 +31,8 @@ _FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the re
 _LITTLE_S = 30.0  # so little time is left to few launches of a slow model
 BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed; those of a launch when the time is up
 _FIRST = (math.inf, False, 0.0)  # the urgency of a launch that every cell gets, before any question
+_CONTROLLED = 2
+"""Blocks with the baseline before contenders meet without it: one tells nothing of how far its launches differ."""
 _MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
@@ -229,15 +231,30 @@ class _Rounds:
             wanted = [ledger for ledger in block if ledger.name in needs]
             if not wanted and not (group.baseline.name in needs and not block):
                 continue
-            names = frozenset(ledger.name for ledger in (group.baseline, *wanted))
+            is_apart = self._meet_apart(index, wanted)
+            names = frozenset(ledger.name for ledger in (*wanted, *([] if is_apart else [group.baseline])))
             begun = _Running(group=group, names=names, began_s=time.monotonic())
             if self._is_late():  # the last are left out where cells are slow
                 wanted.sort(key=_last_latency_ns)
             subjects = [ledger.subject for ledger in wanted]
             is_owed = names & self._of_contenders(to_do).needs[index].keys() and self._goal.second_s > 0
             until = (lambda: math.inf) if is_owed else self._until
-            future = self._places.begin(group.baseline.subject, subjects, self._method_for(wanted), until)
+            method = dataclasses.replace(self._method_for(wanted), has_baseline=not is_apart)
+            future = self._places.begin(group.baseline.subject, subjects, method, until)
             self._running[future] = begun
+
+    def _meet_apart(self, index: int, block: Sequence[Ledger]) -> bool:
+        """Whether a block needs no baseline: its cells are contenders for a choice, and have each run beside it.
+
+        A baseline takes as long to start as several contenders, and as long to run.
+        """
+        baseline, fitted = self._groups[index].baseline.name, self._standing.fits[index]
+        if self._is_late() or len(block) < 2 or fitted.num_launches.get(baseline, 0) < _CONTROLLED:
+            return False
+        of_choice = [question for question in self._standing.questions[index] if question.kind == questions.BEST]
+        contenders = {name for question in of_choice for name in question.cells}
+        of_block = {ledger.name for ledger in block}
+        return baseline not in contenders and of_block <= contenders and of_block <= fitted.num_launches.keys()
 
     def _of_contenders(self, standing: _Standing) -> _Standing:
         """What is open for cells that may be the fastest and have one launch."""
@@ -348,7 +365,7 @@ def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goa
     }
     for question in open_questions:
         for name in question.cells:
-            # The baseline is in every block, and needs a launch of its own only where nothing else is asked about.
+            # The baseline is in each block that asks about it, and needs its own only where nothing else is asked.
             is_in_every = name == group.baseline.name and len(question.cells) > 1
             if left.get(name, 0) > 0 and not is_in_every:
                 needs[name] = needs.get(name, _Need()).with_question(question, left[name])

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 
 from bench.api.cell import Cell
 from bench.api.errors import ChildError
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 
-_ROLES = (REFERENCE, CONTROL, CELL)
+_ROLES = (REFERENCE, CONTROL, CELL, CONTENDER)
 
 
 class Seat(Protocol):
@@ -30,9 +30,14 @@ S = TypeVar("S", bound=Seat)
 M = TypeVar("M")
 
 
-def roles(baseline: M, members: Iterable[M]) -> list[tuple[M, str]]:
-    """The members with their roles, in random order: the baseline twice, as the reference and as the A/A control."""
-    every = [(baseline, REFERENCE), (baseline, CONTROL), *((member, CELL) for member in members)]
+def roles(baseline: M, members: Iterable[M], *, has_baseline: bool = True) -> list[tuple[M, str]]:
+    """The members with their roles, in random order: the baseline twice, as the reference and as the A/A control.
+
+    Without a baseline the members are contenders.
+    """
+    every = [(member, CELL if has_baseline else CONTENDER) for member in members]
+    if has_baseline:
+        every += [(baseline, REFERENCE), (baseline, CONTROL)]
     return random.sample(every, len(every))
 
 

@@ -243,12 +243,14 @@ def _outdated(record: Measured, records: Mapping[str, Measured], newest: Measure
 
 
 def compared(record: Measured, records: Mapping[str, Measured]) -> list[Launch]:
-    """The launches that ran beside the baseline as it is now."""
+    """The launches that ran beside the baseline as it is now, and those of contenders where the record has such."""
     baseline = baseline_of(record, records)
     if baseline is None:
         return list(record.launches)
     blocks = comparison.by_block(baseline.launches, comparison.REFERENCE)
-    return [launch for launch in record.launches if launch.block in blocks]
+    if not any(launch.block in blocks for launch in record.launches):
+        return []
+    return [launch for launch in record.launches if launch.block in blocks or launch.role == comparison.CONTENDER]
 
 
 def _add_timing(row: Row, launches: Sequence[Launch]) -> None:

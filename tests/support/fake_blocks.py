@@ -16,7 +16,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure import blocks, ledgers, rounds
 from bench.measure.block import Failure, Method, Repeats, Result
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
@@ -64,6 +64,8 @@ class Bench:
         self.brief: list[bool] = []
         self.few_passes: list[bool] = []
         """Whether each block is brief."""
+        self.apart: list[bool] = []
+        """Whether each block ran without the baseline."""
         self.failing: dict[str, int] = {}
         """Variants that fail, and at which of their blocks."""
         self.seconds_per_block = 10.0
@@ -88,7 +90,9 @@ class Bench:
         self.few_passes.append(method.max_passes == rounds.BRIEF_PASSES)
         brief = {"is_brief": True, "min_passes": rounds.BRIEF_PASSES} if method.is_brief else {}
         of_passes = few if self.few_passes[-1] else brief
-        assert method == dataclasses.replace(METHOD, max_s=method.max_s, room_s=method.room_s, **of_passes)
+        own = {"max_s": method.max_s, "room_s": method.room_s, "has_baseline": method.has_baseline}
+        assert method == dataclasses.replace(METHOD, **own, **of_passes)
+        self.apart.append(not method.has_baseline)
         self.room_s.append(method.room_s)
         self.max_s.append(method.max_s)
         self.brief.append(method.is_brief)
@@ -97,7 +101,9 @@ class Bench:
         self.hours += 1
         self.blocks.append([item.cell.variant for item in subjects])
         block = f"block {next(self._numbers)}"
-        seats = [(baseline, REFERENCE), (baseline, CONTROL), *((item, CELL) for item in subjects)]
+        seats = [(item, CELL if method.has_baseline else CONTENDER) for item in subjects]
+        if method.has_baseline:
+            seats = [(baseline, REFERENCE), (baseline, CONTROL), *seats]
         failures = tuple(
             Failure(subject=item, stage="measure", error=ChildError("error", "as expected"))
             for item in (baseline, *subjects)

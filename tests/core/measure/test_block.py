@@ -17,7 +17,7 @@ import pytest
 from bench.api.errors import ChildError
 from bench.measure import block, inputs, machine, passes
 from bench.measure.block import Method, run_block
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.measure.process import Child
 from bench.pipeline import feeding
 from bench.plugins import catalog
@@ -238,6 +238,24 @@ def test_failing_baseline_keeps_nothing(make: Any, model: dict[str, Any], monkey
     assert result.launches == ()
     assert {failure[0] for failure in failures(result)} == {"raw"}
     assert is_gone([pid for _, pid in order.requests])
+
+
+APART = dataclasses.replace(METHOD, has_baseline=False)
+
+
+def test_contenders_without_the_baseline(make: Any) -> None:
+    result = run_block(make("raw"), [make("b"), make("a")], APART)
+    assert roles(result) == [("a", CONTENDER), ("b", CONTENDER)]
+    assert {launch.reference for _, launch in result.launches} == {"toy/null/native/raw/flaky/cpu/b2t1"}
+    assert len({launch.block for _, launch in result.launches}) == 1
+
+
+def test_a_contender_that_is_left_alone_is_compared_with_nothing(make: Any) -> None:
+    result = run_block(make("raw"), [make("good"), make("bad", fail_at=6)], APART)
+    assert result.launches == ()
+    assert failures(result) == [("bad", "measure", "error")]
+    result = run_block(make("raw"), [make("good"), make("better"), make("bad", fail_at=6)], APART)
+    assert roles(result) == [("better", CONTENDER), ("good", CONTENDER)]
 
 
 LONGER = dataclasses.replace(METHOD, min_passes=2, max_passes=50, launch_sd=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.measure import comparison
-from bench.measure.comparison import CELL, CONTROL, REFERENCE, Comparison, Fitted, Group, Series
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE, Comparison, Fitted, Group, Series
 from bench.measure.launch import Launch
 from bench.measure.stats import Effect
 from support import priors
@@ -255,6 +255,29 @@ def test_between_two_cells_of_other_blocks_goes_through_the_baseline() -> None:
     assert (found.num_launches, ratio_of(found)) == (1, pytest.approx(0.6 / 0.5))
     assert found.effect is not None
     assert found.effect.error == pytest.approx(LAUNCH * math.sqrt(3), rel=1e-3), "of two cells and twice two copies"
+
+
+def test_blocks_of_contenders_count_where_cells_connect_them() -> None:
+    """Block x ran on a machine ten times as slow, without the baseline; block y has nobody who met the baseline."""
+    contenders = {
+        name: [*cell(**{block: ns}), launch("x", CONTENDER, slow)]
+        for name, block, ns, slow in (("one", "a", 500, 5000), ("other", "b", 1200, 6000))
+    }
+    strangers = {name: [launch("y", CONTENDER, 700)] for name in ("third", "fourth")}
+    found = fit(baseline(), **contenders, **strangers)
+    assert found.num_launches == {"baseline": 2, "one": 2, "other": 2}
+    assert ratio_of(found.between("one", "other")) == pytest.approx(500 / 600)
+    assert ratio_of(found.against_baseline("one")) == pytest.approx(0.5)
+    apart = fit(baseline(), one=cell(a=500), other=cell(b=1200))
+    direct, through = (fitted.between("one", "other").effect for fitted in (found, apart))
+    assert direct is not None
+    assert through is not None
+    assert direct.error < 0.8 * through.error
+
+
+def test_without_their_role_launches_beside_no_baseline_do_not_count() -> None:
+    found = fit(baseline(), one=[*cell(a=500), launch("x", CELL, 5000)], other=[*cell(b=1000), launch("x", CELL, 5000)])
+    assert found.num_launches == {"baseline": 2, "one": 1, "other": 1}
 
 
 def test_one_common_block_counts_beside_the_others() -> None:

@@ -232,6 +232,23 @@ def test_rivals_that_look_alike_come_before_those_that_look_slower() -> None:
     assert ranks["alike", "first"] > ranks["slower", "first"]
 
 
+@pytest.mark.parametrize(
+    ("launches", "joins"),
+    [
+        ({"first": 2, "alike": 3, "slower": 1}, False),  # they say too little of the scatter
+        ({"first": 3, "alike": 3, "slower": 1}, True),
+        ({"first": 3, "alike": 3, "slower": 2}, False),
+    ],
+)
+def test_a_rival_of_one_launch_joins_those_that_look_alike(launches: dict[str, int], joins: bool) -> None:
+    """While it has one launch, nothing is claimed of the choice, however often the others are launched."""
+    ratios = {"first": 0.5, "alike": 0.52, "slower": 0.62}
+    found = group(ratios, 0.1, candidates=list(ratios), verdict_cells=[], launches=launches)
+    (questions,) = open_questions([found], Aims(), most=MOST)
+    near = {question.cells: question.is_near for question in questions if question.kind == BEST}
+    assert near == {("alike", "first"): True, ("slower", "first"): joins}
+
+
 def test_no_group_no_question() -> None:
     assert open_questions([], Aims(), most=MOST) == []
     assert (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.measure import questions, rounds, stats
+from bench.measure import comparison, questions, rounds, stats
 from bench.measure.block import Result
 from bench.measure.comparison import CELL, Comparison
 from bench.measure.goal import FINE, Goal
@@ -88,6 +88,30 @@ def test_contenders_meet_in_blocks_of_their_own_before_verdicts_are_asked(bench:
     assert sorted(bench.blocks[0]) == ["noisier", "noisy", "one", "other"]
     assert sorted(bench.blocks[1]) == ["one", "other"]
     assert all(bench.noisy.isdisjoint(block) or bench.noisy.issuperset(block) for block in bench.blocks[1:])
+
+
+def test_contenders_meet_without_the_baseline_once_it_has_two_blocks(bench: Bench) -> None:
+    """Two in front scatter, so that they need many launches; the baseline is in the blocks that ask for verdicts."""
+    bench.speeds = {"one": [500, *[450, 550] * 10], "other": [501, *[549, 453] * 10], "far": [900]}
+    cells = group("one", "other", "far", winners=("one", "other", "far"))
+    bench.measure(cells)
+    assert bench.apart[:3] == [False, False, True]
+    assert sum(bench.apart) >= 5
+    for block, is_apart in zip(bench.blocks, bench.apart, strict=True):
+        assert not is_apart or sorted(block) == ["one", "other"]
+    (found,) = comparison.fit([cells.launched()])
+    counts = bench.counts()
+    one, other = (ledger.name for ledger in cells.ledgers[1:3])
+    assert {name: found.num_launches[name] for name in (one, other)} == {one: counts["one"], other: counts["other"]}
+    assert found.num_launches[cells.baseline.name] == len(bench.blocks) - sum(bench.apart)
+    assert found.against_baseline(one).ratio is not None
+
+
+def test_a_baseline_that_may_be_the_choice_is_in_each_block(bench: Bench) -> None:
+    bench.speeds = {"one": [1000, *[900, 1100] * 10], "other": [1001, *[1099, 905] * 10]}
+    bench.measure(group("one", "other", winners=("raw", "one", "other")), max_launches=8)
+    assert len(bench.blocks) >= 8
+    assert not any(bench.apart)
 
 
 def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.api.errors import InputError
-from bench.measure.comparison import CELL, CONTROL, REFERENCE
+from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.records import assemble
 from bench.records.lines import Failure
 from bench.records.measurements import Measurements
@@ -188,6 +188,14 @@ def test_not_measured_is_none_not_zero() -> None:
             assert getattr(row, name) == 0
         else:
             assert (getattr(row, name) is None) == (name not in filled), name
+
+
+def test_launches_of_contenders_count_beside_those_with_the_baseline() -> None:
+    apart = launch("x", CONTENDER, 499)
+    found = rows(baseline(), record(HALVE, launch("a", CELL, 499), apart), record(PRUNE, apart))
+    assert (found[HALVE].num_launches, found[HALVE].status) == (2, "ok")
+    assert found[PRUNE].ratio is None
+    assert "a baseline that has changed since" in (found[PRUNE].warning or found[PRUNE].reason or "")
 
 
 def test_verified_but_not_timed() -> None:
