@@ -132,5 +132,5 @@ def test_commands_and_options_that_messages_name_exist() -> None:
             if option not in options:
                 unknown.append(f"{path}: {option}")
     assert unknown == []
-    assert num_commands > 40
-    assert num_options > 80
+    assert num_commands > 30, "of which each feature has some"
+    assert num_options > 60
