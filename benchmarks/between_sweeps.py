@@ -1,9 +1,9 @@
 """Whole sweeps of one machine, hours apart: do they agree, and could their intervals be narrower?
 
 For each two sweeps: how many verdicts that both decide contradict each other, and how often the difference of two
-ratios lies within the half-widths of both intervals, added in squares, as 95 % should. The same is then asked of
-intervals that are narrowed, all by one factor, until their median half-width near the best is 3 %. The cells near the
-best are within 25 % of the fastest of their request.
+ratios lies within the half-widths of both intervals, added in squares, as 95 % should, and at one thread in how many
+cells the intervals meet. The same is then asked of intervals that are narrowed, all by one factor, until their median
+half-width near the best is 3 %. The cells near the best are within 25 % of the fastest of their request.
 
 For each pick of a sweep that ends in a winner, by task and number of threads: how much slower the winner is in the
 other sweep than the fastest of the deployments that it was chosen among.
@@ -116,6 +116,17 @@ def within(first: Sweep, second: Sweep, cells: Iterable[str], narrow_to: float |
     return statistics.mean(inside)
 
 
+def meeting(first: Sweep, second: Sweep) -> tuple[int, int]:
+    """Of how many cells at one thread the intervals of both ratios meet, and the number of such cells."""
+    pairs = [
+        (first.rows[cell], second.rows[cell])
+        for cell in first.rows.keys() & second.rows.keys()
+        if first.rows[cell].threads == 1
+    ]
+    met = sum(abs(_log_difference(*pair)) <= sum(map(half_width, pair)) for pair in pairs)
+    return met, len(pairs)
+
+
 def contradicting(first: Sweep, second: Sweep) -> tuple[int, int]:
     """How many verdicts contradict each other, of how many that both sweeps decide.
 
@@ -149,6 +160,7 @@ def judge(sweeps: Sequence[Sweep]) -> list[str]:
             f"near the best, whose ratios differ by {rms:.1%} (root mean square); with intervals narrowed to "
             f"{NARROW:.0%}: {within(first, second, both, NARROW):.1%} and {within(first, second, near, NARROW):.1%}"
         )
+        print(f"{number} and {other}: at one thread, intervals meet in %d of %d cells" % meeting(first, second))
         if wrong > MOST_CONTRADICTING * decided:
             failures.append(f"{number} and {other} contradict each other")
     return failures

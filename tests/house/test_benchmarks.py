@@ -201,12 +201,13 @@ def test_sweeps_that_contradict_each_other_fail(scripts: Any, capsys: pytest.Cap
 
     def sweep(ratio: float, half: float, verdict: str) -> Any:
         row = SimpleNamespace(ratio=ratio, ratio_low=ratio * math.exp(-half), ratio_high=ratio * math.exp(half))
-        row.verdict = verdict
+        row.verdict, row.threads = verdict, 1
         return between.Sweep(rows={"cell": row}, near=frozenset({"cell"}), half_width=half)
 
     faster, slower, near = sweep(0.9, 0.05, "faster"), sweep(1.1, 0.05, "slower"), sweep(0.95, 0.05, "noise")
     assert between.contradicting(faster, slower) == (1, 1)
     assert between.contradicting(faster, near) == (0, 0)
+    assert (between.meeting(faster, near), between.meeting(faster, slower)) == ((1, 1), (0, 1))
     # The ratios differ by 5.4 %; both half-widths make 7.1 %, and narrowed to 3 % they make 4.2 %.
     assert between.within(faster, near, ["cell"]) == 1
     assert between.within(faster, near, ["cell"], narrow_to=0.03) == 0
