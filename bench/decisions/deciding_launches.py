@@ -61,7 +61,7 @@ def further(measurements: Measurements, contenders: Sequence[Row], race: Selecti
             return Further(cells=tuple(row.cell for row in contenders), launches=None)
         more = max(more, needed - fewest)
     # A cell that has them already is not launched again, and what counts is what they run side by side.
-    # A baseline is in each block of the others, so it has more launches than they are to have.
+    # A baseline is in most blocks of the others, so it has more launches than they are to have.
     most = max(launches(row) for row in [row for row in open_to if not is_baseline(row)] or open_to)
     return Further(cells=tuple(row.cell for row in open_to), launches=max(most + more, selection.LEAST_LAUNCHES))
 

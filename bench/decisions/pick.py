@@ -118,12 +118,13 @@ class Chooser:
         measurements, qualified = self._measurements, standing.qualified
         too_few = limiting.too_few_samples(measurements, qualified, self._constraints)
         shipped, first, race = standing.shipped, standing.leading, standing.race
+        num_untimed = sum(map(ranking.lacks_time, self.group.rows))
         if first is None or race is None:
             why = f"no cell of {self.group.title} was timed and is right"
             if qualified.ranked:
                 why = limiting.none_qualifies(measurements, self.group, qualified, self._constraints)
                 why = "; ".join(filter(None, (why, too_few)))
-            return Choice(**vars(standing), lacking=why, too_few=too_few)
+            return Choice(**vars(standing), lacking=why, too_few=too_few, num_untimed=num_untimed)
         is_winner = standing.outcome == WINNER
         alike = [
             *twins.same_program(measurements.records, first.cell, qualified.rows),
@@ -142,7 +143,7 @@ class Chooser:
             over_baseline=_over_baseline(measurements, standing) if is_winner else None,
             all_slower=bool(race.others) and len(race.slower) == len(race.others),
             others=_as_fast(measurements, standing, first, names),
-            num_untimed=sum(map(ranking.lacks_time, self.group.rows)),
+            num_untimed=num_untimed,
             further=None if is_winner else further(measurements, standing.contenders, race, standing.tolerance),
             too_few=too_few,
             faster=faster,

@@ -305,6 +305,9 @@ def test_cells_that_were_not_timed_are_counted_beside_a_winner() -> None:
     assert "  1 more cell was prepared and not timed, and may be faster\n" in text
     assert "  to time those:\n    bench run 'toy/*/b1t1'\n" in text
     assert "not timed" not in verdict_of(choose(cell("fast", 0.5)))
+    lacking = choose(cell("fast", 0.5, noise=0.001), waiting, max_size_bytes=1)
+    assert lacking.outcome == "none"
+    assert "  to time those:\n    bench run 'toy/*/b1t1'\n" in verdict_of(lacking)
 
 
 def test_a_winner_that_is_the_model_as_it_is_says_so() -> None:
