@@ -56,8 +56,8 @@ class Method:
             deviation of their logarithms: the larger, the fewer passes and the more launches are worth their time.
         max_lost_share: passes are repeated if a worker lost more of its time to others.
         is_brief: whether a launch is to tell no more than whether the cell may be the fastest.
-        has_baseline: whether the baseline takes part. Contenders that have each run beside it may run without it: their
-            blocks take half of the time, and are compared with the baseline through the others.
+        has_baseline: whether the baseline takes part. Contenders that have each run beside it may run without it, whose
+            copies take longer than they do; they are compared with it through the other blocks.
         room_s: seconds that there are for a block with a baseline; slow cells that do not fit are left out of it, the
             last first, but for `_LEAST_ROOM`. None for a block of all cells.
     """

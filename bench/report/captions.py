@@ -34,7 +34,7 @@ def brief(group: Group, names: Names, columns: Iterable[Column]) -> str:
         parts.append(f"Baselines: {'; '.join(map(names, baselines))}.")
     spans = controls(baselines or ranked)
     control = f"A/A control, truly 1: {'; '.join(spans)}" if spans else "No A/A control yet: it takes three blocks"
-    others = [row for row in ranked if row not in baselines]  # these are in nearly each block, twice
+    others = [row for row in ranked if row not in baselines]  # these have more: two in most blocks
     parts.append(f"{control}; {launches(others or ranked)} a cell.")
     parts += [f"{name}: {how}." for name, how in dict.fromkeys((r.metric_name, r.judged_as) for r in ranked) if how]
     parts += [f"Max drop: by convention, {convention}." for convention in conventions(ranked)]
