@@ -33,6 +33,11 @@ BRIEF_PASSES = 3  # the fewest that show a burst that a neighbour slowed; those 
 _FIRST = (math.inf, False, 0.0)  # the urgency of a launch that every cell gets, before any question
 _CONTROLLED = 2
 """Blocks with the baseline before contenders meet without it: one tells nothing of how far its launches differ."""
+_MOST_BLOCKS = 3
+"""Blocks of one request's contenders in a round, where those of another take several times as long: their launches are
+to lie apart, for states of the machine last for minutes."""
+_LONG_S = 1.0
+"""A round whose blocks are all shorter has one for each request."""
 _MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
@@ -108,11 +113,16 @@ class _Standing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Running:
-    """A block that runs: the group of its cells, the names of all of them, and when it began."""
+    """A block that runs: the group of its cells, the names of all of them, and when it began.
+
+    Attributes:
+        apart: the index of the group, if the block has no baseline.
+    """
 
     group: Group
     names: frozenset[str]
     began_s: float
+    apart: int | None
 
 
 def measure(
@@ -166,6 +176,8 @@ class _Rounds:
         self._plan: list[tuple[int, list[Ledger]]] = []
         self._running: dict[Future[Result], _Running] = {}
         self._seconds_per_launch: list[float] = []
+        self._apart_s: dict[int, float] = {}
+        """By group, how long its last block without the baseline took."""
         self._failures: dict[str, Failure] = {}
 
     def run(self) -> None:
@@ -220,7 +232,7 @@ class _Rounds:
                     return
                 to_do, self._plan = self._of_contenders(to_do), []
             if not self._plan:
-                self._plan = _plan(self._groups, to_do, self._places.free_bytes())
+                self._plan = _plan(self._groups, to_do, self._places.free_bytes(), _shares(self._apart_s))
                 self._number += bool(self._plan)
                 self._num_first = self._num_first or len(self._plan)
             if not self._plan:
@@ -233,7 +245,7 @@ class _Rounds:
                 continue
             is_apart = self._meet_apart(index, wanted)
             names = frozenset(ledger.name for ledger in (*wanted, *([] if is_apart else [group.baseline])))
-            begun = _Running(group=group, names=names, began_s=time.monotonic())
+            begun = _Running(group=group, names=names, began_s=time.monotonic(), apart=index if is_apart else None)
             if self._is_late():  # the last are left out where cells are slow
                 wanted.sort(key=_last_latency_ns)
             subjects = [ledger.subject for ledger in wanted]
@@ -295,6 +307,8 @@ class _Rounds:
         self._failures.update((failure.subject.key, failure) for failure in result.failures)
         note(block.group, result)
         self._keep(result)
+        if block.apart is not None:
+            self._apart_s[block.apart] = time.monotonic() - block.began_s
         num_launched = len({subject.key for subject, _ in result.launches} - {block.group.baseline.name})
         self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, num_launched))
         return None
@@ -372,7 +386,17 @@ def _needs(group: Group, fitted: Fitted, open_questions: Sequence[Question], goa
     return needs
 
 
-def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list[tuple[int, list[Ledger]]]:
+def _shares(apart_s: Mapping[int, float]) -> dict[int, int]:
+    """By group, how many blocks of its contenders a round has: as many as take no longer than the longest one."""
+    longest_s = max(apart_s.values(), default=0.0)
+    if longest_s < _LONG_S:
+        return {}
+    return {index: min(_MOST_BLOCKS, int(longest_s / max(own_s, _LONG_S / 10))) for index, own_s in apart_s.items()}
+
+
+def _plan(
+    groups: Sequence[Group], standing: _Standing, free_bytes: int, shares: Mapping[int, int]
+) -> list[tuple[int, list[Ledger]]]:
     """The blocks of a round, each with the index of its group: those of the most urgent rank alone.
 
     So the contenders for a choice meet in blocks of their own. Groups take turns, so the launches of each are spread
@@ -387,15 +411,25 @@ def _plan(groups: Sequence[Group], standing: _Standing, free_bytes: int) -> list
         for needs, own in zip(standing.needs, most, strict=True)
     ]
     blocks = [
-        [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
+        [
+            (index, block)
+            for number in range(shares.get(index, 1))
+            for block in _blocks(group, _of_launch(urgent[index], number), free_bytes)
+        ]
+        for index, group in enumerate(groups)
     ]
-    turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
 
     def nearness(planned: tuple[int, list[Ledger]]) -> float:
         index, _ = planned
         return min((need.urgency[2] for need in urgent[index].values()), default=math.inf)
 
-    return sorted(turns, key=nearness, reverse=True)
+    turns = [[planned for planned in turn if planned is not None] for turn in itertools.zip_longest(*blocks)]
+    return [planned for turn in turns for planned in sorted(turn, key=nearness, reverse=True)]
+
+
+def _of_launch(needs: Mapping[str, _Need], number: int) -> dict[str, _Need]:
+    """The needs of cells that get more than so many launches."""
+    return {name: need for name, need in needs.items() if need.launches > number}
 
 
 def _blocks(group: Group, needs: Mapping[str, _Need], free_bytes: int) -> list[list[Ledger]]:
