@@ -34,7 +34,7 @@ import instrument
 import numpy as np
 from simulation import Scenario, World
 
-from bench.measure import comparison, corrections, ledgers, rounds, selection, stats
+from bench.measure import comparison, corrections, ledgers, planning, rounds, selection, stats
 from bench.measure.comparison import Fitted
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
@@ -259,7 +259,7 @@ def code(launches: int) -> str:
     simulated = [code_digests.of_function(each) for each in (*ALWAYS, *([rounds.measure] if launches == RACE else []))]
     functions = [inspect.getsource(function) for function in (judge, _judge_selection, sweeps, run)]
     world = (ROOT / "benchmarks" / "simulation.py").read_text(encoding="utf-8")
-    here = [*functions, world, repr((SCENARIOS, WITHIN, REGRET, rounds.MAX_WORKERS))]
+    here = [*functions, world, repr((SCENARIOS, WITHIN, REGRET, planning.MAX_WORKERS))]
     return hashlib.sha256("".join([*simulated, *here]).encode()).hexdigest()[:12]
 
 

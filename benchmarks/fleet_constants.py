@@ -22,8 +22,8 @@ import instrument
 import numpy as np
 from simulation import Scenario, World
 
-from bench.measure import rounds
 from bench.measure.goal import Goal
+from bench.measure.open_work import open_work
 from bench.records import folder
 from bench.records.store import Store
 
@@ -95,8 +95,8 @@ def fitted(num_launches: int, runs: int) -> tuple[int, float]:
     )
     groups = world.rounds(max(1, round(num_launches / (10 * (len(offsets) + 2)))))
     count = sum(len(ledger.launches) for group in groups for ledger in group.ledgers)
-    rounds._standing(groups, Goal())  # the levels of a block are kept from one fit to the next
-    return count, statistics.median(seconds(lambda: rounds._standing(groups, Goal())) for _ in range(runs))
+    open_work(groups, Goal())  # the levels of a block are kept from one fit to the next
+    return count, statistics.median(seconds(lambda: open_work(groups, Goal())) for _ in range(runs))
 
 
 def main() -> None:

@@ -34,8 +34,8 @@ from bench.features.fleet.place import FleetPlace, Machine, remote
 from bench.measure import rounds
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
+from bench.measure.open_work import Progress
 from bench.measure.questions import Aims
-from bench.measure.rounds import Progress
 from bench.measure.subject import Subject
 from bench.records.store import Store
 

@@ -17,7 +17,7 @@ from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.pipeline.sweep import Sweep
 from bench.pipeline.sweep_options import Options
 from bench.records import assemble

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from bench.api.cell import Cell
-from bench.measure import blocks, ledgers, rounds
+from bench.measure import blocks, ledgers, planning, rounds
 from bench.measure.block import Method, Result
 from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.measure.goal import Goal
@@ -239,14 +239,14 @@ class World:
         for _ in range(num_launches):
             for group in groups:
                 others = list(self._random.permutation(np.array(group.ledgers[1:], dtype=object)))
-                for block in _batched(others, rounds.MAX_WORKERS - 2):
+                for block in _batched(others, planning.MAX_WORKERS - 2):
                     result = self.run_block(group.baseline.subject, [ledger.subject for ledger in block], Method())
                     ledgers.note(group, result)
         return groups
 
     def _round_s(self) -> float:
         """Seconds that one launch of every cell takes."""
-        blocks_of_request = math.ceil(len(self._scenario.offsets) / (rounds.MAX_WORKERS - 2))
+        blocks_of_request = math.ceil(len(self._scenario.offsets) / (planning.MAX_WORKERS - 2))
         return self._scenario.num_requests * blocks_of_request * self._scenario.block_s
 
     def race(self, goal: Goal) -> list[Group]:

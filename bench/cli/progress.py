@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from bench.api.cell import Cell
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.records.ranking import select
 from bench.records.rows import Row
 from bench.report import terminal

@@ -8,7 +8,7 @@ from bench.measure import rounds
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.pipeline import opening
 from bench.pipeline.flow import Verified
 

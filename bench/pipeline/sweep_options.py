@@ -10,7 +10,7 @@ from bench.api.cell import Cell
 from bench.api.loss_units import AllowedLoss
 from bench.measure.block import Method
 from bench.measure.goal import Goal
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 
 
 class Observer(Protocol):

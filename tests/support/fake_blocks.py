@@ -20,7 +20,7 @@ from bench.measure.comparison import CELL, CONTENDER, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.launch import Launch
 from bench.measure.ledgers import Group, Ledger
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.measure.subject import Subject
 from support import records as made
 

@@ -14,7 +14,7 @@ from bench.api.cell import Cell
 from bench.cli import main, options, progress
 from bench.decisions import deployment
 from bench.measure import machine
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.tasks import formats
 from support import records as made
 from support.rows import BASELINE, FAST

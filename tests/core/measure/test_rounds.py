@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.measure import comparison, questions, rounds, stats
+from bench.measure import comparison, planning, questions, stats
 from bench.measure.block import Result
 from bench.measure.comparison import CELL, Comparison
 from bench.measure.goal import FINE, Goal
 from bench.measure.ledgers import Group, Ledger, note
+from bench.measure.open_work import Need, OpenWork
 from bench.measure.questions import BEST, GAIN, VERDICT, Aims, Question
 from bench.measure.stats import Effect
 from support import records as made
@@ -118,11 +119,11 @@ def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> N
     """Rivals that look alike are no reason to leave another request's choice open; verdicts come after both."""
     groups = group("one", "other"), group("first", "rival"), group("slow")
     needs = [
-        {each.ledgers[-1].name: rounds._Need(launches=1, urgency=urgency)}
+        {each.ledgers[-1].name: Need(launches=1, urgency=urgency)}
         for each, urgency in zip(groups, ((3, True, 0.25), (3, False, 1.0), (2, False, 1.0)), strict=True)
     ]
-    standing = rounds._Standing(needs=needs, questions=[[], [], []], fits=[])
-    planned = rounds._plan(groups, standing, GIB, {})
+    work = OpenWork(needs=needs, questions=[[], [], []], fits=[])
+    planned = planning.plan_round(groups, work, GIB, {})
     assert [(index, [ledger.name for ledger in block]) for index, block in planned] == [
         (1, list(needs[1])),
         (0, list(needs[0])),
@@ -131,15 +132,15 @@ def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> N
 
 def test_contenders_whose_blocks_are_short_meet_more_often_in_a_round() -> None:
     """A block of the first request takes 20 s, of the second 1 s, of the third 8 s; the fourth has had none yet."""
-    assert rounds._shares({0: 20.0, 1: 1.0, 2: 8.0}) == {0: 1, 1: 3, 2: 2}
-    assert rounds._shares({0: 0.9, 1: 0.001}) == {}
+    assert planning.shares_of({0: 20.0, 1: 1.0, 2: 8.0}) == {0: 1, 1: 3, 2: 2}
+    assert planning.shares_of({0: 0.9, 1: 0.001}) == {}
     groups = group("one", "other"), group("first", "rival")
     needs = [
-        {ledger.name: rounds._Need(launches=launches, urgency=(3, True, 0.25)) for ledger in each.ledgers[1:]}
+        {ledger.name: Need(launches=launches, urgency=(3, True, 0.25)) for ledger in each.ledgers[1:]}
         for each, launches in zip(groups, (4, 2), strict=True)
     ]
-    standing = rounds._Standing(needs=needs, questions=[[], []], fits=[])
-    planned = rounds._plan(groups, standing, GIB, {0: 1, 1: 3})
+    work = OpenWork(needs=needs, questions=[[], []], fits=[])
+    planned = planning.plan_round(groups, work, GIB, {0: 1, 1: 3})
     assert [index for index, _ in planned] == [0, 1, 1], "two launches answer the second"
     assert all({ledger.name for ledger in block} == set(needs[index]) for index, block in planned)
 

@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from bench.api.errors import ChildError
-from bench.measure import blocks, rounds
+from bench.measure import blocks, planning, rounds
 from bench.measure.block import Result
 from bench.measure.blocks import BlocksHere
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Ledger
-from bench.measure.rounds import Progress
+from bench.measure.open_work import Progress
 from bench.measure.subject import Subject
 from support.fake_blocks import GIB, METHOD, Bench, group, subject
 
@@ -130,7 +130,7 @@ def test_block_knows_when_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPat
 
 def test_block_has_at_most_so_many_workers(bench: Bench) -> None:
     bench.measure(group(*[f"v{number}" for number in range(30)]), min_launches=1, max_launches=1)
-    assert [len(block) + 2 for block in bench.blocks] == [rounds.MAX_WORKERS, rounds.MAX_WORKERS, 8]
+    assert [len(block) + 2 for block in bench.blocks] == [planning.MAX_WORKERS, planning.MAX_WORKERS, 8]
 
 
 def test_block_fits_the_free_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
