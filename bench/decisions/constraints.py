@@ -22,7 +22,7 @@ TOLERANCE = Aims().regret
 """Largest share by which a deployment that is shipped may be slower than the fastest, by default."""
 METRIC, METRIC_KEY = "--max-metric-drop", "metric_loss_high"
 """The option that limits the loss of the metric, and the key of `Row` that it limits."""
-_RATE = "--min-tokens-per-s"
+RATE = "--min-tokens-per-s"
 _LEAST_MB = 1e5
 """Bytes from which a size is told in megabytes, as the tables do; a smaller one in kilobytes."""
 
@@ -66,7 +66,7 @@ class Constraints:
             "--max-memory": ("peak_rss_bytes", self.max_memory_bytes),
             "--max-latency": ("latency_p50_ns", self.max_latency_ns),
             "--max-ttft": ("ttft_ns", self.max_ttft_ns),
-            _RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
+            RATE: ("latency_p50_ns", 1e9 / self.min_tokens_per_s if self.min_tokens_per_s else None),
         }
         return {option: (key, limit) for option, (key, limit) in options.items() if limit is not None}
 
@@ -163,12 +163,12 @@ def eligible(measurements: Measurements, group: Group, constraints: Constraints)
         rows=rows,
         of_guessed_sizes=[row for row in ranked if row.cell in left_out],
         max_metric_loss=constraints.max_metric_loss,
-        lost=_lossy(measurements, rows) if constraints.max_metric_loss is not None else {},
+        lost=lossy_losses(measurements, rows) if constraints.max_metric_loss is not None else {},
         by=by,
     )
 
 
-def _lossy(measurements: Measurements, rows: Collection[Row]) -> dict[str, Lost]:
+def lossy_losses(measurements: Measurements, rows: Collection[Row]) -> dict[str, Lost]:
     """By cell, what the samples lose of those rows that do not claim to lose nothing."""
     return {
         row.cell: lost
@@ -183,91 +183,6 @@ def losses(measurements: Measurements, rows: Collection[Row]) -> Iterator[tuple[
         quality = measurements.records[row.cell].quality
         if row.metric_loss_high and quality is not None and isinstance(quality.lost, Lost):
             yield row, quality.lost
-
-
-def too_few_samples(measurements: Measurements, qualification: Qualified, constraints: Constraints) -> str | None:
-    """How many samples would show that cells keep the metric which lose no more than they may on those that there are.
-
-    Args:
-        measurements: has the records that the rows were made of.
-        qualification: the rows that qualify, and those that do not.
-        constraints: the limits, of which only that of the metric counts.
-
-    Returns:
-        A sentence without its full stop; None where there is no such cell.
-    """
-    if constraints.max_metric_loss is None:
-        return None
-    unit = unit_of(qualification.ranked)
-    limit = constraints.max_metric_loss.of(unit)
-    rows = [row for row in qualification.lossy if row.metric_loss is not None and row.metric_loss <= limit]
-    unsure = [lost for _, lost in losses(measurements, rows)]
-    if not unsure:
-        return None
-    drop = loss_units.text(limit, unit)
-    part = [lost for lost in unsure if lost.is_part]
-    if part and len(part) == len(unsure):
-        return (
-            f"{min(lost.num_samples for lost in part):,} samples of the held-out split are too few to say that "
-            f"{_cells(part)} would lose at most {drop} of the metric; `bench run --whole-split` runs all of them"
-        )
-    unsure = [lost for lost in unsure if not lost.is_part]
-    enough = [number for lost in unsure if (number := lost.enough(limit, alpha=qualification.alpha)) is not None]
-    best = " for the best of them" if len(unsure) > 1 else ""
-    would = f"; about {_round_up(min(enough)):,} would do{best}" if enough else ""
-    return (
-        f"{unsure[0].num_samples:,} held-out samples are too few to say that {_cells(unsure)} would lose at most "
-        f"{drop} of the metric{would}"
-    )
-
-
-def none_qualifies(measurements: Measurements, group: Group, qualification: Qualified, constraints: Constraints) -> str:
-    """Why no row meets all constraints: how many rows meet each by itself, or else the nearest figure.
-
-    The loss of a lossy row is held against the limit at the same level as where rows qualify.
-    """
-    lost = _lossy(measurements, qualification.ranked) if constraints.max_metric_loss is not None else {}
-
-    def figure(row: Row, key: str) -> float | None:
-        if key == METRIC_KEY and row.cell in lost:
-            return lost[row.cell].high(alpha=qualification.alpha)
-        return _value(row, key)
-
-    def keeps(row: Row, key: str, limit: float) -> bool:
-        value = figure(row, key)
-        return value is not None and value <= limit
-
-    def in_words(option: str, key: str, values: Sequence[float]) -> str:
-        if not values:
-            return ""
-        return f"{1e9 / min(values):.4g} tokens/s" if option == _RATE else human(key, min(values), unit)
-
-    parts, unit = [], unit_of(qualification.ranked)
-    limits = constraints.limits(unit)
-    for option, (key, limit) in limits.items():
-        values = [value for row in qualification.ranked if (value := figure(row, key)) is not None]
-        number = sum(value <= limit for value in values)
-        nearest = ""
-        if not values:
-            nearest = "; of none it was measured"
-        elif not number:
-            others = [limits[other] for other in limits if other != option]
-            able = [
-                value
-                for row in qualification.ranked
-                if (value := figure(row, key)) is not None and all(keeps(row, *other) for other in others)
-            ]
-            of_all, of_able = in_words(option, key, values), in_words(option, key, able)
-            nearest = f"; the {'most' if option == _RATE else 'least'} is {of_all}"
-            if able and of_able != of_all:
-                nearest += f", and {of_able} of those that keep to the others"
-        if option == METRIC and qualification.alpha < metric_loss.ALPHA:
-            nearest += ", with 95 % confidence for all such cells together"
-        parts.append(f"{option} {number} of {len(qualification.ranked)}{nearest}")
-    text = f"no cell of {group.title} meets all of it; alone, {', '.join(parts)}"
-    if qualification.of_guessed_sizes:
-        text += f"; {_cells(qualification.of_guessed_sizes)} left out, for their files take guessed sizes alone"
-    return text
 
 
 def unit_of(rows: Collection[Row]) -> str | None:
@@ -287,22 +202,12 @@ def human(key: str, value: float, unit: str | None) -> str:
     return loss_units.text(value, unit)
 
 
-def _cells(cells: Sequence[object]) -> str:
-    return f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"
-
-
-def _round_up(number: int) -> int:
-    """The number with two significant digits, not below it."""
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit
-
-
 def _meets(row: Row, key: str, limit: float) -> bool:
-    value = _value(row, key)
+    value = figure(row, key)
     return value is not None and value <= limit
 
 
-def _value(row: Row, key: str) -> float | None:
+def figure(row: Row, key: str) -> float | None:
     """A figure of a row; in place of a bound that the metric's loss does not have, the loss itself."""
     value: float | None = getattr(row, key)
     return row.metric_loss if key == METRIC_KEY and value is None else value

@@ -15,7 +15,7 @@ from bench.api.loss_units import AllowedLoss
 from bench.api.names import Role
 from bench.decisions import constraints as limiting
 from bench.decisions import standing as standings
-from bench.decisions import twins
+from bench.decisions import twins, unqualified
 from bench.decisions.constraints import Constraints
 from bench.decisions.deciding_launches import Further, further
 from bench.decisions.standing import WINNER, Standing
@@ -53,7 +53,7 @@ class Choice(Standing):
         num_untimed: number of cells of the request that were prepared and verified, and not timed.
         further: launches that would find a winner; None where there is one, and where no row qualifies.
         lacking: why no row qualifies; None where one does.
-        too_few: see `constraints.too_few_samples`.
+        too_few: see `unqualified.too_few_samples`.
         faster: the row that looks fastest of those that may lose too much of the metric, if it was shown to be faster
             than the shipped one; else None.
         faster_loss_high: the largest share of the metric that `faster` may lose, at the level at which it was held
@@ -116,13 +116,13 @@ class Chooser:
     def choice(self, standing: Standing) -> Choice:
         """One of the outcomes, with what is to be told about it."""
         measurements, qualified = self._measurements, standing.qualified
-        too_few = limiting.too_few_samples(measurements, qualified, self._constraints)
+        too_few = unqualified.too_few_samples(measurements, qualified, self._constraints)
         shipped, first, race = standing.shipped, standing.leading, standing.race
         num_untimed = sum(map(ranking.lacks_time, self.group.rows))
         if first is None or race is None:
             why = f"no cell of {self.group.title} was timed and is right"
             if qualified.ranked:
-                why = limiting.none_qualifies(measurements, self.group, qualified, self._constraints)
+                why = unqualified.none_qualifies(measurements, self.group, qualified, self._constraints)
                 why = "; ".join(filter(None, (why, too_few)))
             return Choice(**vars(standing), lacking=why, too_few=too_few, num_untimed=num_untimed)
         is_winner = standing.outcome == WINNER

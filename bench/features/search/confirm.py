@@ -11,7 +11,8 @@ from bench.api.cell import Cell, chain_of
 from bench.api.errors import InputError
 from bench.api.loss_units import ANY
 from bench.api.names import ProviderName, Role
-from bench.decisions.constraints import Constraints, qualified, too_few_samples, unit_of
+from bench.decisions.constraints import Constraints, qualified, unit_of
+from bench.decisions.unqualified import too_few_samples
 from bench.features.search.proposals import FIGURES, LATENCY, MEMORY, SIZE, Proposal, front
 from bench.measure import selection
 from bench.measure.questions import Aims
