@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bench.api.cell import Cell
 from bench.api.errors import InputError
@@ -34,38 +34,48 @@ def cells_with(cells: Sequence[Cell], requests: Sequence[Asked], *, may_be_large
     for request in requests:
         others = [other for cell in cells if (other := changed(cell, request, may_be_large)) is not None]
         if not others:
-            raise unconcerned(request)
+            raise unconcerned(request, cells)
         changed_cells |= dict.fromkeys(others)
     return list(changed_cells)
 
 
-def unconcerned(request: Asked) -> InputError:
+def unconcerned(request: Asked, cells: Iterable[Cell]) -> InputError:
     """The error of an environment that concerns none of the cells."""
-    packages = ", ".join(request.requirements)
-    return InputError(f"none of these cells runs or is made with {packages}; `bench doctor` lists the packages")
+    theirs = {package for cell in cells for names in _packages_of(cell) for package in names}
+    return InputError(
+        f"none of these cells runs or is made with {', '.join(request.requirements)}",
+        fix=f"their packages are {', '.join(sorted(theirs))}" if theirs else "they need no package",
+    )
+
+
+def _packages_of(cell: Cell) -> Iterator[tuple[str, ...]]:
+    """The distributions of a cell's runtime, of its exporter, and of each variant those that are its own."""
+    of = environments.own().distributions
+    yield of(catalog.runtime(cell.runtime).packages(str(cell.provider)))
+    yield of(catalog.exporter(cell.exporter).requires)
+    for step in cell.chain:
+        # By its first package alone: many check what they wrote with ONNX Runtime, which is not theirs.
+        yield of(catalog.variant(step).variant.requires[:1])
 
 
 def changed(cell: Cell, request: Asked, may_be_large: bool = False) -> Cell | None:
     """The cell with the name of the environment in its path; None where the environment does not concern it."""
-    of = environments.own().distributions
+    concerned = map(request.concerns, _packages_of(cell))
     runtime = catalog.runtime(cell.runtime)
-    packages = runtime.packages(str(cell.provider))
-    if request.concerns(of(packages)):
-        needed = (*packages, *(_READS_ONNX if "onnx" in runtime.formats else ()))
+    if next(concerned):
+        needed = (*runtime.packages(str(cell.provider)), *(_READS_ONNX if "onnx" in runtime.formats else ()))
         if str(cell.exporter) == _NATIVE:  # the worker may build the model by the task's code
             needed = (*needed, *catalog.task(cell.task).packages)
         name = environments.declare("runtimes", cell.runtime, needed, request, may_be_large=may_be_large)
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []
     plugin, samples = catalog.exporter(exporter), catalog.task(cell.task).packages  # what reads the model and the data
-    if request.concerns(of(plugin.requires)):
+    if next(concerned):
         needed = (*plugin.requires, *samples)
         exporter = environments.declare("exporters", exporter, needed, request, may_be_large=may_be_large)
     for step in cell.chain:
-        variant = catalog.variant(step).variant
-        # By its first package alone: many check what they wrote with ONNX Runtime, which is not theirs.
-        if request.concerns(of(variant.requires[:1])):
-            needed = (*variant.requires, *samples)
+        if next(concerned):
+            needed = (*catalog.variant(step).variant.requires, *samples)
             step = environments.declare("variants", step, needed, request, may_be_large=may_be_large)
         steps.append(step)
     other = dataclasses.replace(cell, exporter=exporter, chain=tuple(steps))

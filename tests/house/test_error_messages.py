@@ -116,6 +116,30 @@ def said() -> Iterator[tuple[str, str]]:
                 yield str(path.relative_to(PACKAGE)), " ".join(map(text_of, parts))
 
 
+def test_the_core_names_no_command_of_a_feature() -> None:
+    """Its messages are to be true without the folder of any feature."""
+    program = typer.main.get_command(app)
+    of_features = {
+        name
+        for name, command in program.commands.items()  # type: ignore[attr-defined]
+        if any(str(each.callback.__module__).startswith("bench.features.") for each in callbacks(command))
+    }
+    assert len(of_features) >= 10
+    named = [
+        f"{path}: bench {name}"
+        for path, text in said()
+        if not path.startswith("features/")
+        for name in re.findall(r"\bbench (\w+)", text)
+        if name in of_features
+    ]
+    assert named == []
+
+
+def callbacks(command: Any) -> list[Any]:
+    """A command, or those of a group, that call a function."""
+    return [each for each in (command, *getattr(command, "commands", {}).values()) if each.callback is not None]
+
+
 def test_commands_and_options_that_messages_name_exist() -> None:
     program = typer.main.get_command(app)
     commands = program.commands  # type: ignore[attr-defined]

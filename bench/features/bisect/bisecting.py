@@ -118,7 +118,7 @@ class Releases:
             wanted = environment_request.packages(f"{self._package}=={version}")
             changed = versions.changed(self._cell, wanted, self._may_be_large)
             if changed is None:
-                raise versions.unconcerned(wanted)
+                raise versions.unconcerned(wanted, [self._cell])
             outcome = verify.from_name(changed, self._method.limits)
             if isinstance(outcome, Failure):
                 raise BenchError(outcome.reason)

@@ -47,7 +47,7 @@ def compare(
     pairs = {cell: pair for cell, pair in pairs.items() if any(each not in (None, cell) for each in pair)}
     for index, side in enumerate(sides):
         if side is not None and not any(pair[index] for pair in pairs.values()):
-            raise versions.unconcerned(side)
+            raise versions.unconcerned(side, cells)
     sought = [(pair[0], pair[1]) for pair in pairs.values()]
     measured = side_by_side.measure(sought, Method(limits=limits), goal, observer, compares_outputs=True)
     changes = [dataclasses.replace(change, cell=cell.path) for cell, change in zip(pairs, measured, strict=True)]

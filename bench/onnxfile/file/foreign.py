@@ -67,7 +67,7 @@ def write(path: Path, target: Path, *, mends: Iterable[Mend] = (), ranks: Mappin
     if size_bytes > LARGEST_BYTES:
         raise InputError(
             f"with its external data it has {size_bytes / 2**30:.1f} GiB; a model is measured as one ONNX file, which "
-            "holds 2 GiB at most (`bench profile` and `bench graph` take it as it is)"
+            "holds 2 GiB at most"
         )
     mended = [sentence for mend in mends if (sentence := mend(stored.model))]
     for value in stored.model.graph.output:
@@ -139,7 +139,7 @@ def _dtype(kind: str, value: onnx.ValueInfoProto) -> str:
     if value.type.WhichOneof("value") != "tensor_type":
         raise InputError(
             f"{what} is not a tensor ({value_type(value)}); only tensors can be fed and compared",
-            fix="`bench graph extract` cuts out the part between tensors",
+            fix="cut the model where tensors go in and come out",
         )
     number = value.type.tensor_type.elem_type
     if number == onnx.TensorProto.STRING:
