@@ -11,25 +11,10 @@ from bench.measure.ledgers import Group, Ledger
 from bench.measure.open_work import Need, OpenWork
 
 MAX_WORKERS = 14  # a longer pass would let the machine drift between a burst and its reference's
-_MOST_BLOCKS = 3
-"""Blocks of one request's contenders in a round, where those of another take several times as long: their launches are
-to lie apart, for states of the machine last for minutes."""
-_LONG_S = 1.0
-"""A round whose blocks are all shorter has one for each request."""
 _MEMORY_SHARE = 0.6  # of the memory now free, for the workers of one block
 
 
-def shares_of(apart_s: Mapping[int, float]) -> dict[int, int]:
-    """By group, how many blocks of its contenders a round has: as many as take no longer than the longest one."""
-    longest_s = max(apart_s.values(), default=0.0)
-    if longest_s < _LONG_S:
-        return {}
-    return {index: min(_MOST_BLOCKS, int(longest_s / max(own_s, _LONG_S / 10))) for index, own_s in apart_s.items()}
-
-
-def plan_round(
-    groups: Sequence[Group], work: OpenWork, free_bytes: int, shares: Mapping[int, int]
-) -> list[tuple[int, list[Ledger]]]:
+def plan_round(groups: Sequence[Group], work: OpenWork, free_bytes: int) -> list[tuple[int, list[Ledger]]]:
     """The blocks of a round, each with the index of its group: those of the most urgent rank alone.
 
     So the contenders for a choice meet in blocks of their own. Groups take turns, so the launches of each are spread
@@ -44,25 +29,15 @@ def plan_round(
         for needs, own in zip(work.needs, most, strict=True)
     ]
     blocks = [
-        [
-            (index, block)
-            for number in range(shares.get(index, 1))
-            for block in _blocks(group, _of_launch(urgent[index], number), free_bytes)
-        ]
-        for index, group in enumerate(groups)
+        [(index, block) for block in _blocks(group, urgent[index], free_bytes)] for index, group in enumerate(groups)
     ]
+    turns = [planned for turn in itertools.zip_longest(*blocks) for planned in turn if planned is not None]
 
     def nearness(planned: tuple[int, list[Ledger]]) -> float:
         index, _ = planned
         return min((need.urgency[2] for need in urgent[index].values()), default=math.inf)
 
-    turns = [[planned for planned in turn if planned is not None] for turn in itertools.zip_longest(*blocks)]
-    return [planned for turn in turns for planned in sorted(turn, key=nearness, reverse=True)]
-
-
-def _of_launch(needs: Mapping[str, Need], number: int) -> dict[str, Need]:
-    """The needs of cells that get more than so many launches."""
-    return {name: need for name, need in needs.items() if need.launches > number}
+    return sorted(turns, key=nearness, reverse=True)
 
 
 def _blocks(group: Group, needs: Mapping[str, Need], free_bytes: int) -> list[list[Ledger]]:

@@ -86,7 +86,7 @@ class Question:
     def urgency(self) -> tuple[float, bool, float]:
         """The larger, the sooner the question is worth a launch: its rank, `is_near`, and how near the answer is.
 
-        Cells that look alike come first in their own request alone: see `bench.measure.rounds`.
+        Cells that look alike come first in their own request alone: see `bench.measure.planning`.
 
         Questions that the allowed launches are not expected to answer come after all others, and decisions first of
         them: with more launches, more is known of the scatter, and the expectation may prove wrong.

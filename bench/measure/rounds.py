@@ -21,7 +21,7 @@ from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.goal import Goal
 from bench.measure.ledgers import Group, Ledger, note
 from bench.measure.open_work import OpenWork, Progress, open_work
-from bench.measure.planning import plan_round, shares_of
+from bench.measure.planning import plan_round
 from bench.measure.selection import LEAST_LAUNCHES
 
 _FIRST_SHARE = 1 / 3  # of the budget, for the passes of the first round: the rest is for open questions
@@ -33,16 +33,11 @@ _CONTROLLED = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Running:
-    """A block that runs: the group of its cells, the names of all of them, and when it began.
-
-    Attributes:
-        apart: the index of the group, if the block has no baseline.
-    """
+    """A block that runs: the group of its cells, the names of all of them, and when it began."""
 
     group: Group
     names: frozenset[str]
     began_s: float
-    apart: int | None
 
 
 def measure(
@@ -96,8 +91,6 @@ class _Rounds:
         self._plan: list[tuple[int, list[Ledger]]] = []
         self._running: dict[Future[Result], _Running] = {}
         self._seconds_per_launch: list[float] = []
-        self._apart_s: dict[int, float] = {}
-        """By group, how long its last block without the baseline took."""
         self._failures: dict[str, Failure] = {}
 
     def run(self) -> None:
@@ -152,7 +145,7 @@ class _Rounds:
                     return
                 to_do, self._plan = self._of_contenders(to_do), []
             if not self._plan:
-                self._plan = plan_round(self._groups, to_do, self._places.free_bytes(), shares_of(self._apart_s))
+                self._plan = plan_round(self._groups, to_do, self._places.free_bytes())
                 self._number += bool(self._plan)
                 self._num_first = self._num_first or len(self._plan)
             if not self._plan:
@@ -165,7 +158,7 @@ class _Rounds:
                 continue
             is_apart = self._meet_apart(index, wanted)
             names = frozenset(ledger.name for ledger in (*wanted, *([] if is_apart else [group.baseline])))
-            begun = _Running(group=group, names=names, began_s=time.monotonic(), apart=index if is_apart else None)
+            begun = _Running(group=group, names=names, began_s=time.monotonic())
             if self._is_late():  # the last are left out where cells are slow
                 wanted.sort(key=_last_latency_ns)
             subjects = [ledger.subject for ledger in wanted]
@@ -227,8 +220,6 @@ class _Rounds:
         self._failures.update((failure.subject.key, failure) for failure in result.failures)
         note(block.group, result)
         self._keep(result)
-        if block.apart is not None:
-            self._apart_s[block.apart] = time.monotonic() - block.began_s
         num_launched = len({subject.key for subject, _ in result.launches} - {block.group.baseline.name})
         self._seconds_per_launch.append((time.monotonic() - block.began_s) / max(1, num_launched))
         return None

@@ -108,11 +108,13 @@ def options_of(command: Any) -> Iterator[str]:
 
 
 def said() -> Iterator[tuple[str, str]]:
-    """The path of each module, and the texts in each of its `raise` statements."""
+    """The path of each module, and the texts of each of its errors, raised or returned."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                parts = (*node.exc.args, *(word.value for word in node.exc.keywords))
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        raised = [node.exc for node in nodes if isinstance(node, ast.Raise)]
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            if call in raised or ast.unparse(call.func).endswith("Error"):
+                parts = (*call.args, *(word.value for word in call.keywords))
                 yield str(path.relative_to(PACKAGE)), " ".join(map(text_of, parts))
 
 

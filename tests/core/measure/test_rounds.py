@@ -123,26 +123,11 @@ def test_a_round_has_the_choices_of_all_requests_the_nearest_answer_first() -> N
         for each, urgency in zip(groups, ((3, True, 0.25), (3, False, 1.0), (2, False, 1.0)), strict=True)
     ]
     work = OpenWork(needs=needs, questions=[[], [], []], fits=[])
-    planned = planning.plan_round(groups, work, GIB, {})
+    planned = planning.plan_round(groups, work, GIB)
     assert [(index, [ledger.name for ledger in block]) for index, block in planned] == [
         (1, list(needs[1])),
         (0, list(needs[0])),
     ]
-
-
-def test_contenders_whose_blocks_are_short_meet_more_often_in_a_round() -> None:
-    """A block of the first request takes 20 s, of the second 1 s, of the third 8 s; the fourth has had none yet."""
-    assert planning.shares_of({0: 20.0, 1: 1.0, 2: 8.0}) == {0: 1, 1: 3, 2: 2}
-    assert planning.shares_of({0: 0.9, 1: 0.001}) == {}
-    groups = group("one", "other"), group("first", "rival")
-    needs = [
-        {ledger.name: Need(launches=launches, urgency=(3, True, 0.25)) for ledger in each.ledgers[1:]}
-        for each, launches in zip(groups, (4, 2), strict=True)
-    ]
-    work = OpenWork(needs=needs, questions=[[], []], fits=[])
-    planned = planning.plan_round(groups, work, GIB, {0: 1, 1: 3})
-    assert [index for index, _ in planned] == [0, 1, 1], "two launches answer the second"
-    assert all({ledger.name for ledger in block} == set(needs[index]) for index, block in planned)
 
 
 def test_race_is_between_those_that_may_win(bench: Bench) -> None:

@@ -18,11 +18,12 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, BenchError, ChildError, InputError, RefusedError
 from bench.features.compare import side_by_side
 from bench.features.compare.changes import Change, judged
-from bench.measure import blocks, rounds
+from bench.measure import blocks
 from bench.measure.block import Failure, Method, Result
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.measure.goal import Goal
 from bench.measure.limits import Limits
+from bench.measure.open_work import Progress
 from bench.measure.subject import Subject
 from bench.pipeline import prepare, provenance, verify
 from bench.pipeline.flow import Verified
@@ -52,7 +53,7 @@ class Silent:
     def stage(self, name: str, total: int) -> None: ...
     def cell(self, cell: Cell, outcome: str) -> None: ...
     def measured(self, cells: Sequence[Cell]) -> None: ...
-    def progress(self, progress: rounds.Progress) -> None: ...
+    def progress(self, progress: Progress) -> None: ...
 
 
 class Workers:
