@@ -144,3 +144,37 @@ def test_no_plugin_is_imported_by_name() -> None:
     assert [
         f"{module}:{line}" for module, found in imports().items() for name, line in found if name.startswith(kinds)
     ] == []
+
+
+TESTS = Path(__file__).parents[1]
+
+
+def features_at_the_top(path: Path) -> set[str]:
+    """The features that a file of the tests imports where it is loaded, itself or by `support`."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Import():
+                modules = [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            case _:
+                continue
+        for module in modules:
+            parts = module.split(".")
+            if parts[:2] == ["bench", FEATURES] and len(parts) > 2:
+                names.add(parts[2])
+            elif parts[0] == "support" and (other := TESTS.joinpath(*parts[:2]).with_suffix(".py")).is_file():
+                names |= features_at_the_top(other)
+    return names
+
+
+@pytest.mark.parametrize("room", ["core", "onnxfile", "tasks", "features", "house", "contract", "end_to_end"])
+def test_tests_can_be_loaded_without_the_features_of_others(room: str) -> None:
+    """A test that takes another feature for granted imports it within, and is marked with `needs`."""
+    wrong = []
+    for path in sorted((TESTS / room).rglob("*.py")):
+        own = path.relative_to(TESTS / room).parts[0] if room == "features" else None
+        is_guarded = "allow_module_level=True" in path.read_text(encoding="utf-8")
+        wrong += [f"{path.relative_to(TESTS)}: {name}" for name in features_at_the_top(path) - {own} if not is_guarded]
+    assert wrong == []

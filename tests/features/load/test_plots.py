@@ -17,11 +17,11 @@ from bench.features.load import plots
 from bench.features.load import turns as decisions
 from bench.features.load.lines import P50, P90, P99, SHAPE, LoadLaunch, LoadRun, launches_of
 from bench.features.load.turns import Turns, Way
-from bench.features.page.document import Shown, page
 from bench.measure.comparison import CELL, CONTROL, REFERENCE
 from bench.records import assemble
 from bench.records.store import Record
 from bench.report.figures import canvas
+from support.features import needs
 from support.records import record, time_of
 
 RAW = "toy/null/native/raw/null/cpu/b1t1"
@@ -119,7 +119,10 @@ def test_writes_both_figures_of_turns_and_the_queue_in_both_formats(tmp_path: Pa
         assert path.read_bytes().startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
 
 
+@needs("page")
 def test_the_page_has_the_figures_of_a_task_and_of_no_other(tmp_path: Path) -> None:
+    from bench.features.page.document import Shown, page
+
     found = usual()
     turns = decisions.turns(found)
     rows = assemble.rows(found)
