@@ -181,6 +181,7 @@ def test_a_case_is_minimised_to_what_breaks_the_rule() -> None:
     assert minimised(Lines, content, found, limit_s=10) == b"bad"  # type: ignore[arg-type]
 
 
+@needs("profile")
 def test_mutations_of_a_model_are_models(tmp_path: Path) -> None:
     import onnx
 
