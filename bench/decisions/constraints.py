@@ -163,12 +163,12 @@ def eligible(measurements: Measurements, group: Group, constraints: Constraints)
         rows=rows,
         of_guessed_sizes=[row for row in ranked if row.cell in left_out],
         max_metric_loss=constraints.max_metric_loss,
-        lost=lossy_losses(measurements, rows) if constraints.max_metric_loss is not None else {},
+        lost=losses_of_lossy(measurements, rows) if constraints.max_metric_loss is not None else {},
         by=by,
     )
 
 
-def lossy_losses(measurements: Measurements, rows: Collection[Row]) -> dict[str, Lost]:
+def losses_of_lossy(measurements: Measurements, rows: Collection[Row]) -> dict[str, Lost]:
     """By cell, what the samples lose of those rows that do not claim to lose nothing."""
     return {
         row.cell: lost

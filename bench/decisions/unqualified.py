@@ -15,7 +15,7 @@ from bench.decisions.constraints import (
     figure,
     human,
     losses,
-    lossy_losses,
+    losses_of_lossy,
     unit_of,
 )
 from bench.records import metric_loss
@@ -28,7 +28,7 @@ from bench.records.rows import Row
 def none_qualifies(measurements: Measurements, group: Group, qualification: Qualified, constraints: Constraints) -> str:
     """Why no row meets all constraints: how many rows meet each by itself, or else the nearest figure."""
     rows, unit = qualification.ranked, unit_of(qualification.ranked)
-    lost = lossy_losses(measurements, rows) if constraints.max_metric_loss is not None else {}
+    lost = losses_of_lossy(measurements, rows) if constraints.max_metric_loss is not None else {}
     figures = _Figures(rows=rows, lost=lost, alpha=qualification.alpha, unit=unit, limits=constraints.limits(unit))
     text = f"no cell of {group.title} meets all of it; alone, {', '.join(map(figures.in_words, figures.limits))}"
     if qualification.of_guessed_sizes:
