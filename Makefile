@@ -23,9 +23,10 @@ SHARED := -n 2 --dist loadgroup --no-loadscope-reorder
 TIMED := grep -rl --include='test_*.py' 'mark\.timing' tests
 FAST := core onnxfile tasks features
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt bench/plugins/engines/node/package.json bench/plugins/engines/node/package-lock.json
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	if command -v npm > /dev/null; then $(BIN)/bench install npm; fi
 	touch $@
 
 $(DOCS_READY): pyproject.toml constraints.txt
@@ -44,6 +45,8 @@ $(MERMAID):  # draws the diagrams of the site; from its registry, for no package
 # Compiled here, for where $PYTHONDONTWRITEBYTECODE is set, as in many containers, each of a sweep's processes would do it.
 install: $(READY)  ## set up .venv with every framework, runtime and tool
 	@$(BIN)/python -m compileall -q bench models datasets
+install-all: install  ## also what needs an environment of its own: 2 GB
+	$(BIN)/bench install --yes
 bench: install  ## the full sweep, to tables and plots under results/; goes on where it was stopped
 	$(RUN) run --budget $(BUDGET) --total $(TOTAL) $(if $(WHOLE),--whole-split) --results $(RESULTS)
 	@test -f $(REPORT) && test -z "$$(find $(RESULTS) bench -newer $(REPORT) \( -name '*.jsonl' -o -name '*.py' -o -name '*.j2' -o -name '*.css' -o -name '*.js' \) -print -quit)" \
@@ -84,6 +87,7 @@ readme: install  ## figures, outputs and pictures in both READMEs and the pages 
 	$(RUN) roofline --results results/reference --format md --output results/reference/roofline.md
 	$(BIN)/python benchmarks/published_tables.py
 	$(BIN)/python docs/site/outputs.py
+	$(BIN)/python docs/site/matrix.py
 recording: install  ## the picture of a terminal in the README: runs a model, so on a quiet machine
 	$(BIN)/python docs/pictures/recording.py
 notebook: install  ## the outputs in the notebook, from the published results
@@ -112,4 +116,4 @@ clean:  ## remove the environment and the caches; results stay
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-.PHONY: install bench quick test test-all test-core test-fast lint report readme recording notebook docs schema fuzz check instrument train clean help
+.PHONY: install install-all bench quick test test-all test-core test-fast lint report readme recording notebook docs schema fuzz check instrument train clean help

@@ -40,6 +40,8 @@ Info: TypeAlias = dict[str, Any]
 another one has the same graph with the same weights.
 """
 
+NPM = "npm:"
+"""Begins the name of a package of npm among those that a plugin requires."""
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -96,9 +98,13 @@ class Plugin:
     """A plugin: its name, its file, and whether it can work on this machine."""
 
     requires: ClassVar[tuple[str, ...]] = ()
-    """Import names of the packages without which the plugin cannot work, such as `("torch",)`."""
+    """Import names of the packages without which the plugin cannot work, such as `("torch",)`; a package of npm is
+    named as `npm:onnxruntime-node`, see `bench.api.npm`."""
     extra: ClassVar[str | None] = None
-    """The extra of the distribution `inferometer` that installs the packages in `requires`."""
+    """The extra of the distribution `inferometer` that installs what `requires` names, or several: `tf,openvino`."""
+    isolated: ClassVar[tuple[str, ...]] = ()
+    """What to install, as pip takes it, in an environment of the plugin's own, such as `("litert-torch==0.10.0",)`: for
+    packages that cannot be installed beside the others. Where all that it requires is installed here, it runs here."""
     compiles: ClassVar[bool] = False
     """Whether it compiles models for half a minute or longer: a sweep measures its cells after all others."""
 
@@ -109,14 +115,30 @@ class Plugin:
     @beside_figures
     def skip(self) -> str | None:
         """The reason why the plugin cannot work on this machine, with the command that fixes it; None if it can."""
-        missing = [name for name in self.requires if not _is_installed(name)]
-        if not missing:
+        missing = self._missing()
+        if not missing or self.isolated:
             return None
+        if of_npm := [name.removeprefix(NPM) for name in missing if name.startswith(NPM)]:
+            from bench.api import npm  # a worker does not need it, and would be larger for it
+
+            return npm.lacking(of_npm)
         how = f"pip install 'inferometer[{self.extra}]'" if self.extra else "pip install " + " ".join(missing)
         return f"{', '.join(missing)} not installed; {how}"
 
+    @beside_figures
+    def runs_apart(self) -> bool:
+        """Whether it runs in an environment of its own, because what it requires is not installed here."""
+        return bool(self.isolated and self._missing())
+
+    def _missing(self) -> list[str]:
+        return [name for name in self.requires if not _is_installed(name)]
+
 
 def _is_installed(name: str) -> bool:
+    if name.startswith(NPM):
+        from bench.api import npm
+
+        return npm.node() is not None and npm.version(name.removeprefix(NPM)) is not None
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:  # the package that `name` should be a part of

@@ -26,6 +26,10 @@ class Session(abc.ABC):
     read. The parameters of an ONNX file are counted in the file. It is read only after everything that is timed."""
     repeated: str | None = None
     """Which parameters the file stores more than once, as `bench.onnxfile.weights.repeats` tells it; None for none."""
+    pid: int | None = None
+    """The process that runs and times the inferences, where it is a program beside this one: `bench.api.program`."""
+    last_ns: int | None = None
+    """Nanoseconds of the last inference by that program's clock."""
 
     @abc.abstractmethod
     def run(self, feeds: Arrays) -> Outputs:
@@ -37,6 +41,18 @@ class Session(abc.ABC):
         Returns:
             A list or a tuple of arrays; anything else is refused while the outputs are judged.
         """
+
+    def burst(self, feeds: Arrays, plan: Mapping[str, int]) -> tuple[list[int], list[int]]:
+        """Run inferences back to back in the program that times itself; only where there is one.
+
+        Args:
+            feeds: the request that all of them answer.
+            plan: the fields of `bench.measure.clock.BurstPlan`.
+
+        Returns:
+            Cold samples and steady samples in nanoseconds, see `bench.measure.clock.burst`.
+        """
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027 (most sessions have nothing to give back)
         """Free the resources that the session holds."""
@@ -148,6 +164,10 @@ class Runtime(Plugin, abc.ABC):
         """Import what `open` needs, `imports` or else `requires`: imports are timed apart from loading a model."""
         for name in self.imports or self.requires:
             importlib.import_module(name)
+
+    def program_pid(self) -> int | None:
+        """The process of the program that runs its inferences, once it was started; None for a package of Python's."""
+        return None
 
     def builds(self, artifact: Path) -> bool:
         """Whether `open` makes the model of an artifact by `Task.build`, whose imports come before loading, too."""

@@ -13,6 +13,7 @@ from bench.cli import (
     best,
     check,
     clean,
+    install,
     options,
     pick,
     plot,
@@ -31,7 +32,7 @@ _OWN: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "list": list_command.list_,
     },
     "Share": {"plot": plot.plot},
-    "Maintain": {"check": check.check, "clean": clean.clean},
+    "Maintain": {"check": check.check, "install": install.install, "clean": clean.clean},
 }
 """The commands of the core by their names, under the headings of `bench --help` and in its order."""
 

@@ -196,6 +196,17 @@ def with_versions(
     return cells_with(cells, environments(versions, pythons), may_be_large=may_be_large)
 
 
+def make_environments(cells: Sequence[Cell], *, may_be_large: bool) -> None:
+    """Make the environments of plugins' own that cells need, where the option `Yes` allows it."""
+    if not may_be_large:
+        return
+    from bench.measure import lease
+    from bench.pipeline import isolated
+
+    with lease.hold():
+        isolated.make_for(cells)
+
+
 def environments(versions: list[str] | None, pythons: list[Path] | None) -> list[Asked]:
     """What the options `With` and `Pythons` ask for.
 

@@ -108,13 +108,13 @@ def run(
     settings = Options(method=Method(limits=limits), goal=goal, force=force, whole_split=whole_split)
     settings = choice.timed(settings, sweep, total_s)
     output = Output(cells, choice.sizes, results, settings, with_baselines=bool(versions or python))
-    ran = _measure(ctx, settings, output, is_own=model is not None)
+    ran = _measure(ctx, settings, output, is_own=model is not None, may_be_large=yes)
     if sum(output.show(*each, strict=strict) for each in ran) < len(ran):
         raise typer.Exit(1)
 
 
 def _measure(
-    ctx: typer.Context, settings: Options, output: Output, *, is_own: bool
+    ctx: typer.Context, settings: Options, output: Output, *, is_own: bool, may_be_large: bool
 ) -> list[tuple[KeepingStore, Sweep]]:
     """Run a sweep here or elsewhere; returns the store of each kind of machine, and its sweep."""
     from bench.cli import progress
@@ -136,6 +136,7 @@ def _measure(
             elsewhere: Elsewhere | None = ctx.meta.get(ELSEWHERE)
             if elsewhere is not None:
                 return elsewhere(output.cells, settings, opened)
+            options.make_environments(output.cells, may_be_large=may_be_large)
             store = opened(machine.name())
             rows = None if is_own else functools.partial(output.rows, store)
             with progress.observer(Console(stderr=True), rows, busy=machine.busy) as observer:

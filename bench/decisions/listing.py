@@ -12,6 +12,7 @@ from typing import TypeVar
 from bench.api import Exporter, Plugin, Runtime, Task, Variant, loading
 from bench.api.containment import contained
 from bench.api.errors import BenchError
+from bench.pipeline import environments
 from bench.plugins import catalog, declarations
 
 P = TypeVar("P", bound=Plugin)
@@ -25,11 +26,13 @@ class Listed:
         name: the plugin's name.
         text: the frameworks or formats that the plugin takes; empty where its file cannot be loaded.
         reason: why the plugin cannot be used here; None where it can.
+        environment: the state of the environment of its own that it runs in; empty where it runs here.
     """
 
     name: str
     text: str
     reason: str | None
+    environment: str = ""
 
 
 def listed() -> dict[str, list[Listed]]:
@@ -50,12 +53,24 @@ def _listed(names: Iterable[str], load: Callable[[str], P], describe: Callable[[
             plugin = load(name)
             with contained(plugin.path, "what it states"):
                 text = describe(plugin)
-            entries.append(Listed(name=name, text=text, reason=catalog.reason_of(plugin)))
+            reason, environment = catalog.reason_of(plugin), _environment(plugin)
+            entries.append(Listed(name=name, text=text, reason=reason, environment=environment))
         except BenchError as error:
             entries.append(Listed(name=name, text="", reason=str(error)))
         except Exception as error:  # whatever the code of a plugin raises; the others are listed
             entries.append(Listed(name=name, text="", reason=f"{type(error).__name__}: {error}"))
     return entries
+
+
+def _environment(plugin: Plugin) -> str:
+    if not plugin.runs_apart():
+        return ""
+    size_bytes = environments.size_of_isolated(plugin)
+    if size_bytes is not None:
+        return f"an environment of its own, {size_bytes / 1e6:,.0f} MB"
+    if (failure := environments.last_failure(plugin)) is not None:
+        return f"an environment of its own, which could not be made: {failure}"
+    return f"an environment of its own, which `bench install {plugin.name} --yes` makes"
 
 
 def _names_of_variants() -> list[str]:

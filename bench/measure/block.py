@@ -122,6 +122,7 @@ class _Seat:
         replies: fields of `Launch` that the worker sent when it imported, opened and finished, and `loaded_beside`.
         parts: the first is the warm-up, a single burst, because runtimes tune themselves in their first inferences;
             then the passes, and these repeated.
+        programs: the process of the program that runs the inferences, if the worker has one beside it.
     """
 
     subject: Subject
@@ -130,15 +131,24 @@ class _Seat:
     machine: machine.State
     replies: dict[str, Any] = dataclasses.field(default_factory=dict)
     parts: list[_Part] = dataclasses.field(default_factory=list)
+    programs: list[int] = dataclasses.field(default_factory=list)
 
     @property
     def cell(self) -> Cell:
         """The cell of the subject."""
         return self.subject.cell
 
+    @property
+    def pid(self) -> int:
+        """The process that runs the inferences: the worker, or the program beside it."""
+        return self.programs[-1] if self.programs else self.child.pid
+
     def ask(self, request: Request, timeout_s: float) -> None:
         """Send a request whose reply holds fields of `Launch`."""
-        self.replies.update(self.child.request(request.operation, timeout_s=timeout_s, **request.arguments))
+        reply = self.child.request(request.operation, timeout_s=timeout_s, **request.arguments)
+        if (pid := reply.pop("pid", None)) is not None:
+            self.programs.append(pid)
+        self.replies.update(reply)
 
     def burst(self, method: Method, request: int) -> None:
         """Run one burst of inferences that answer the same request."""
@@ -377,14 +387,14 @@ class _Block:
         }
         shares = lost.run_delay_shares
         return tuple(
-            (seat.subject, seat.launch(place, **shared, run_delay_share=shares[seat.child.pid]))
+            (seat.subject, seat.launch(place, **shared, run_delay_share=shares[seat.pid]))
             for seat in turns.ordered(self._seats)
         )
 
     def _begin_part(self) -> Watch:
         for seat in self._seats:
             seat.parts.append(_Part())
-        return Watch(seat.child.pid for seat in self._seats)
+        return Watch(seat.pid for seat in self._seats)
 
     def _run_pass(self) -> None:
         # The warm-up runs the request of the first pass.

@@ -50,11 +50,11 @@ class Memory:
 
 
 class MemoryLog:
-    """Records the memory of phases one after the other."""
+    """Records the memory of phases one after the other, of this process or of another one by its identifier."""
 
-    def __init__(self, proc: Path = _PROC) -> None:
+    def __init__(self, proc: Path = _PROC, *, process: int | None = None) -> None:
         self.phases: list[Phase] = []
-        self._proc = proc
+        self._proc = proc if process is None else Path("/proc", str(process))
         self.method = "kernel" if self._reset_peak() else "polling"
 
     @contextlib.contextmanager
@@ -65,10 +65,10 @@ class MemoryLog:
             yield
             peak = self._peak_bytes()
         else:
-            with _Poller() as poller:
+            with _Poller(self._proc) as poller:
                 yield
             peak = poller.peak
-        rss = rss_bytes()
+        rss = rss_bytes(self._proc)
         self.phases.append(
             Phase(name=name, peak_rss_bytes=max(peak, rss), rss_bytes=rss, private_bytes=self._private_bytes())
         )
@@ -127,22 +127,26 @@ def rss_bytes_if_started() -> int:
     return rss_bytes() + max(0, _mapped_before - file_bytes())
 
 
-def rss_bytes() -> int:
-    """Resident size of this process."""
+def rss_bytes(proc: Path = _PROC) -> int:
+    """Resident size of this process, or of that of another folder of `/proc`."""
     try:
-        pages = int((_PROC / "statm").read_text().split()[1])
+        pages = int((proc / "statm").read_text().split()[1])
     except OSError:  # there is no `/proc`
         import psutil
 
-        return int(psutil.Process().memory_info().rss)
+        pid = int(proc.name) if proc.name.isdecimal() else None
+        return int(psutil.Process(pid).memory_info().rss)
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Poller:
     """Reads the resident size every few milliseconds, which can miss a short peak."""
 
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+
     def __enter__(self) -> _Poller:
-        self.peak = rss_bytes()
+        self.peak = rss_bytes(self._proc)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
@@ -150,7 +154,7 @@ class _Poller:
 
     def _poll(self) -> None:
         while not self._stop.wait(POLL_S):
-            self.peak = max(self.peak, rss_bytes())
+            self.peak = max(self.peak, rss_bytes(self._proc))
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()

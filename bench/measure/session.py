@@ -81,11 +81,13 @@ class Worker:
         assert self._opened is not None
         requests, session = self._opened.requests, self._opened.session
         feeds = requests[request % len(requests)]
-        if isinstance(session, Generator):
+        if session.pid is not None:
+            cold, steady = session.burst(feeds, plan)
+        elif isinstance(session, Generator):
             cold, steady = tokens.burst(session, feeds, clock.BurstPlan(**plan))
         else:
             cold, steady = clock.burst(session.run, feeds, clock.BurstPlan(**plan))
-        return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle()}
+        return {"cold_ns": cold, "steady_ns": steady, "quiet": clock.settle(session.pid)}
 
     def finish(self) -> dict[str, Any]:
         """Record the memory of the steady state and close the session."""

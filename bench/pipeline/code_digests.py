@@ -19,6 +19,7 @@ from typing import TypeAlias
 from bench import api
 from bench.api import Plugin, cache, loading
 from bench.api.collector import without_collector
+from bench.api.program import ProgramRuntime
 from bench.plugins import catalog
 
 _EFFECTS = ""
@@ -28,12 +29,15 @@ _MACHINERY = frozenset({catalog.__name__, loading.__name__, cache.__name__})
 
 
 def of_plugin(plugin: Plugin, *, counted: frozenset[str] = frozenset()) -> str:
-    """Hash of a plugin's file and of every definition of this package that it reaches.
+    """Hash of a plugin's file and of every definition of this package that it reaches, and of its program if it is one.
 
     Args:
         counted: names of methods to count although they are marked with `beside_figures`.
     """
-    return _digest(plugin.path, None, plugin.path.stat().st_mtime_ns, beside=_beside_figures() - counted)
+    code = _digest(plugin.path, None, plugin.path.stat().st_mtime_ns, beside=_beside_figures() - counted)
+    if not isinstance(plugin, ProgramRuntime):
+        return code
+    return cache.digest([code, cache.digest_files(plugin.files())])
 
 
 def of_function(function: Callable[..., object]) -> str:

@@ -1,7 +1,8 @@
 """The Python environments in which plugins of other versions run, by the plugin's name in a cell.
 
 A name such as `onnxruntime@1.22.0` is declared before it is used. What was declared is kept in the cache, so that later
-commands find the environment of a stored cell, or make it again. An environment holds what its plugin and a worker
+commands find the environment of a stored cell, or make it again. A plugin whose packages cannot be installed beside the
+others says itself what its environment holds, see `Plugin.isolated`. An environment holds what its plugin and a worker
 need, and nothing else; environments with the same packages are one.
 """
 
@@ -11,6 +12,7 @@ import contextlib
 import dataclasses
 import fcntl
 import functools
+import importlib.metadata
 import os
 import secrets
 import shutil
@@ -21,22 +23,27 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.api import cache, files
+from bench.api import Plugin, cache, files
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
 from bench.api.loading import PACKAGE
+from bench.api.messages import LONGEST, shortened
 from bench.api.names import PluginName
 from bench.measure.interpreter import OWN, Interpreter
 from bench.pipeline import installer
 from bench.pipeline.environment_request import Asked
 from bench.pipeline.installed_packages import Installed, look_into
+from bench.plugins import catalog
 
 _WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""
 _WHOLE = "whole"
 """The file that an environment has once all of its packages are installed."""
+_FAILURE = ".failed"
+"""The end of the name of a file with the reason why an environment could not be made."""
 _GUARD = threading.RLock()
 
 
@@ -61,12 +68,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
         others: further distributions that the plugin or a worker needs.
         python: path of the interpreter; empty where the environment is to be made.
         may_be_large: whether a download of gigabytes is allowed.
+        allowed_by: what allows that.
     """
 
     requirements: list[str]
     others: list[str]
     python: str
     may_be_large: bool = False
+    allowed_by: str = "--yes"
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,10 +84,12 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         digest: name of its folder, a digest of its packages.
         installed: its packages.
+        size_bytes: what its files take on the disk; 0 of an environment that an earlier version made.
     """
 
     digest: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]+$")]
     installed: Installed
+    size_bytes: int = 0
 
 
 @functools.cache
@@ -88,7 +99,13 @@ def own() -> Installed:
 
 
 def declare(
-    kind: str, plugin: PluginName, requires: Sequence[str], request: Asked, *, may_be_large: bool = False
+    kind: str,
+    plugin: PluginName,
+    requires: Sequence[str],
+    request: Asked,
+    *,
+    isolated: Sequence[str] = (),
+    may_be_large: bool = False,
 ) -> PluginName:
     """Give a plugin of another environment a name.
 
@@ -97,6 +114,7 @@ def declare(
         plugin: the plugin's name in cells; a variant's with its option. A label that it has is replaced.
         requires: import names of the packages that it needs.
         request: what is other in the environment.
+        isolated: what its own environment holds, see `Plugin.isolated`.
         may_be_large: see `Declared`.
 
     Returns:
@@ -104,8 +122,11 @@ def declare(
     """
     needed = own().distributions(requires)
     name = dataclasses.replace(plugin, label=request.label(needed))
+    pinned = {str(canonicalize_name(Requirement(text).name)): text for text in isolated}
     others = [
-        distribution for distribution in dict.fromkeys((*needed, *_WORKER)) if distribution not in request.requirements
+        pinned.get(distribution, distribution)
+        for distribution in dict.fromkeys((*needed, *pinned, *_WORKER))
+        if distribution not in request.requirements
     ]
     requirements = list(request.requirements.values())
     declared = Declared(requirements=requirements, others=others, python=request.python, may_be_large=may_be_large)
@@ -115,10 +136,28 @@ def declare(
     return name
 
 
+def parts_of(cell: Cell) -> list[tuple[str, PluginName]]:
+    """The plugins of a cell: kind and name."""
+    return [("exporters", cell.exporter), *(("variants", name) for name in cell.chain), ("runtimes", cell.runtime)]
+
+
 def names_of(cell: Cell) -> list[tuple[str, PluginName]]:
     """The plugins of a cell that run in another environment: kind and name."""
-    parts = [("exporters", cell.exporter), *(("variants", name) for name in cell.chain), ("runtimes", cell.runtime)]
-    return [(kind, name) for kind, name in parts if name.label]
+    return [(kind, name) for kind, name in parts_of(cell) if is_elsewhere(kind, name)]
+
+
+def is_elsewhere(kind: str, name: PluginName) -> bool:
+    """Whether a plugin runs in another environment than this process's."""
+    return bool(name.label) or _plugin(kind, name).runs_apart()
+
+
+def _plugin(kind: str, name: PluginName) -> Plugin:
+    match kind:
+        case "exporters":
+            return catalog.exporter(name)
+        case "variants":
+            return catalog.variant(name).variant
+    return catalog.runtime(name)
 
 
 def check_known(cell: Cell) -> None:
@@ -140,11 +179,11 @@ def interpreter_of(kind: str, name: PluginName) -> Interpreter:
     Raises:
         ArtifactError: see `of`.
     """
-    return of(kind, name).interpreter if name.label else OWN
+    return of(kind, name).interpreter if is_elsewhere(kind, name) else OWN
 
 
 def versions_of(kind: str, name: PluginName, requires: Sequence[str]) -> dict[str, str | None]:
-    """Versions of the packages that a plugin runs with, see `provenance.versions`.
+    """Versions of the packages that a plugin of another environment runs with, see `provenance.versions`.
 
     Raises:
         ArtifactError: see `of`.
@@ -161,7 +200,7 @@ def of(kind: str, name: PluginName) -> Environment:
 
     Args:
         kind: `runtimes`, `exporters` or `variants`.
-        name: a plugin's name with a label.
+        name: the name of a plugin that runs elsewhere.
 
     Raises:
         ArtifactError: the name was not declared here, or the environment cannot be made.
@@ -181,6 +220,46 @@ def of(kind: str, name: PluginName) -> Environment:
         return _MADE[kind, name]
 
 
+def digest_of(kind: str, name: PluginName) -> str:
+    """A digest of all packages of the environment of a plugin's own; that of its requirements where it is not made."""
+    declared = _isolated(_plugin(kind, name))
+    entry = _found(_place(declared))
+    return cache.digest(declared.requirements) if entry is None else entry.digest
+
+
+def make_isolated(plugin: Plugin, *, may_be_large: bool = False) -> int:
+    """Make the environment of a plugin's own, if it is not there; return the bytes that it takes on the disk.
+
+    Raises:
+        ArtifactError: it cannot be made.
+    """
+    return _entry(_isolated(plugin, may_be_large=may_be_large)).size_bytes
+
+
+def size_of_isolated(plugin: Plugin) -> int | None:
+    """The bytes that the environment of a plugin's own takes on the disk; None where it is not made."""
+    entry = _found(_place(_isolated(plugin)))
+    return None if entry is None else entry.size_bytes
+
+
+def last_failure(plugin: Plugin) -> str | None:
+    """Why the environment of a plugin's own could not be made, in one line; None where nothing is known of that."""
+    failure = _place(_isolated(plugin)).with_suffix(_FAILURE)
+    with contextlib.suppress(OSError, InputError):
+        return shortened(files.read_bytes(failure).decode(errors="replace"), LONGEST)
+    return None
+
+
+def _isolated(plugin: Plugin, *, may_be_large: bool = False) -> Declared:
+    return Declared(
+        requirements=list(plugin.isolated),
+        others=list(_WORKER),
+        python="",
+        may_be_large=may_be_large,
+        allowed_by=f"`bench install {plugin.name} --yes`",
+    )
+
+
 @functools.cache
 def _lock(kind: str, name: PluginName) -> threading.RLock:
     return threading.RLock()
@@ -195,15 +274,7 @@ def remove_all(*, dry_run: bool = False) -> int:
         dry_run: whether nothing is removed, and only the bytes are counted.
     """
     names = _names()
-    places = [place for place in installer.folder().glob("*") if place != names]
-    paths = [path for place in places for path in (place, *place.rglob("*"))]
-    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in paths)}
-    for place in () if dry_run else places:  # what cannot be removed is an error, and not said to be freed
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
-        else:
-            place.unlink()
-    return sum(sizes.values())
+    return installer.removed([place for place in installer.folder().glob("*") if place != names], dry_run=dry_run)
 
 
 def _names() -> Path:
@@ -211,6 +282,8 @@ def _names() -> Path:
 
 
 def _declared(kind: str, name: PluginName) -> Declared:
+    if not name.label:
+        return _isolated(_plugin(kind, name))
     try:
         return msgspec.json.decode(files.read_bytes(_names() / kind / f"{name}.json"), type=Declared)
     except (OSError, InputError, ValueError, RecursionError) as error:
@@ -225,13 +298,32 @@ def _obtain(declared: Declared) -> Environment:
             if distribution not in installed.packages:
                 raise ArtifactError(f"{distribution} is not installed in {python}; a worker needs {', '.join(_WORKER)}")
         return Environment(interpreter=Interpreter(python=python, package=_package()), installed=installed)
-    beside = _versions_here(declared.others)  # another environment, or this one later, is to have other ones
-    digest = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
-    place = installer.folder() / "made" / f"{digest}.json"
-    with _locked(place):
-        entry = _found(place) or _make(declared, beside, place)
+    entry = _entry(declared)
     python = str(installer.program(_shared(entry.digest)))
     return Environment(interpreter=Interpreter(python=python, package=_package()), installed=entry.installed)
+
+
+def _entry(declared: Declared) -> Made:
+    """The environment with what was declared, made now if it is not there."""
+    place = _place(declared)
+    with _locked(place):
+        if (entry := _found(place)) is not None:
+            return entry
+        failure = place.with_suffix(_FAILURE)
+        try:
+            entry = _make(declared, _versions_here(declared.others), place)
+        except ArtifactError as error:
+            files.write_whole(failure, str(error).encode())
+            raise
+        failure.unlink(missing_ok=True)
+        return entry
+
+
+def _place(declared: Declared) -> Path:
+    """The file of the cache that tells which environment has what was declared."""
+    beside = _versions_here(declared.others)  # another environment, or this one later, is to have other ones
+    digest = cache.digest([declared.requirements, declared.others, beside, sys.version_info[:3], sys.base_prefix])
+    return installer.folder() / "made" / f"{digest}.json"
 
 
 def _found(place: Path) -> Made | None:
@@ -249,8 +341,11 @@ def _shared(digest: str) -> Path:
 
 def _versions_here(distributions: Sequence[str]) -> list[str]:
     """The versions that distributions, by their canonical names, have in this process's environment."""
-    here = {str(canonicalize_name(name)): version for name, version in own().packages.items()}
-    return [f"{name}=={here[name]}" for name in distributions if name in here]
+    versions = []
+    for name in distributions:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):  # or it is pinned
+            versions.append(f"{name}=={importlib.metadata.version(name)}")
+    return versions
 
 
 def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
@@ -262,7 +357,7 @@ def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
         lock = installer.resolved(wanted, beside, python)
     except ArtifactError:
         lock = installer.resolved(wanted, [], python)
-    installer.check_size(lock, may_be_large=declared.may_be_large)
+    installer.check_size(lock, may_be_large=declared.may_be_large, allowed_by=declared.allowed_by)
     digest = cache.digest([lock, sys.version_info[:3], python])
     shared = _shared(digest)
     with _locked(shared):
@@ -270,7 +365,8 @@ def _make(declared: Declared, beside: Sequence[str], place: Path) -> Made:
             shutil.rmtree(shared, ignore_errors=True)
             installer.make(lock, shared, python)
             (shared / _WHOLE).touch()  # the last step: what is not whole is made again
-    entry = Made(digest=digest, installed=look_into(str(installer.program(shared))))
+    size_bytes = sum(path.lstat().st_size for path in shared.rglob("*"))
+    entry = Made(digest=digest, installed=look_into(str(installer.program(shared))), size_bytes=size_bytes)
     files.write_whole(place, msgspec.json.encode(entry))
     return entry
 

@@ -11,11 +11,12 @@ import contextlib
 import functools
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.api import cache
@@ -78,12 +79,29 @@ def make(lock: str, target: Path, python: str) -> None:
     _run([_uv(), "pip", "install", *options, "-r", str(pinned)], target.parent)
 
 
+def removed(places: Iterable[Path], *, dry_run: bool) -> int:
+    """Remove folders and files; return how many bytes that frees, a file of several links counted once.
+
+    Args:
+        dry_run: whether nothing is removed, and only the bytes are counted.
+    """
+    places = list(places)
+    paths = [path for place in places for path in (place, *place.rglob("*"))]
+    sizes = {(stat.st_dev, stat.st_ino): stat.st_size for stat in (path.lstat() for path in paths)}
+    for place in () if dry_run else places:  # what cannot be removed is an error, and not said to be freed
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+    return sum(sizes.values())
+
+
 def program(environment: Path) -> Path:
     """The interpreter of an environment."""
     return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def check_size(lock: str, *, may_be_large: bool) -> None:
+def check_size(lock: str, *, may_be_large: bool, allowed_by: str = "--yes") -> None:
     """Refuse a lock whose packages take gigabytes to download.
 
     Raises:
@@ -93,7 +111,7 @@ def check_size(lock: str, *, may_be_large: bool) -> None:
     if sum(sizes.values()) >= MUCH_BYTES and not may_be_large:
         largest = max(sizes, key=lambda name: sizes[name])
         whole, part = (f"{size / 1e9:.1f} GB" for size in (sum(sizes.values()), sizes[largest]))
-        raise ArtifactError(f"it takes a download of {whole}, {part} of it {largest}; --yes allows that")
+        raise ArtifactError(f"it takes a download of {whole}, {part} of it {largest}; {allowed_by} allows that")
 
 
 def _sizes(lock: str) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from typing import Any
 from bench.api import Plugin, Runtime
 from bench.api.cell import Cell
 from bench.api.names import PluginName
+from bench.api.plugin import NPM
 from bench.measure.interpreter import OWN
 from bench.measure.process import Child, thread_environment
 from bench.measure.subject import Request, Subject
@@ -66,7 +67,10 @@ def process(*plugins: Plugin, kind: str = "", name: PluginName | None = None) ->
     if interpreter != OWN:
         return {"interpreter": interpreter, "modules": None}
     packages = {
-        module for plugin in plugins for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
+        module
+        for plugin in plugins
+        for module in ((isinstance(plugin, Runtime) and plugin.imports) or plugin.requires)
+        if not module.startswith(NPM)
     }
     verifies = any(isinstance(plugin, Runtime) for plugin in plugins)
     if not verifies:

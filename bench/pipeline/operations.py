@@ -19,7 +19,7 @@ from bench.api.cell import Cell
 from bench.api.decoder import IDS
 from bench.api.generation import Generator
 from bench.measure import clock
-from bench.measure.memory import MemoryLog, rss_bytes_if_started
+from bench.measure.memory import MemoryLog, rss_bytes, rss_bytes_if_started
 from bench.measure.session import Opened
 from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, output_checks
@@ -292,6 +292,11 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
     return generation_quality.Answering(session, with_margins=margins)
 
 
+def _rss_bytes(session: Session) -> int:
+    """Resident size of the process that is started for a session, and of its program."""
+    return rss_bytes_if_started() + (0 if session.pid is None else rss_bytes(Path("/proc", str(session.pid))))
+
+
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:
     """The fields of `Quality` on a session that has run samples, and on the size of its requests."""
     if isinstance(session, Generator):
@@ -307,7 +312,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
             "io_bytes": 8 * shapes[IDS][1]
             + 4 * request.decoder.vocabulary
             + cached * request.decoder.cache_per_token * session.cache_bytes,
-            "rss_bytes": rss_bytes_if_started(),
+            "rss_bytes": _rss_bytes(session),
             "generation": {
                 "cache_bytes_per_token": request.decoder.cache_per_token * session.cache_bytes,
                 "reserved_tokens": session.reserved_tokens,
@@ -324,7 +329,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
         "repeated": session.repeated,
         "input_shapes": {name: array.shape for name, array in feeds.items()},
         "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
-        "rss_bytes": rss_bytes_if_started(),
+        "rss_bytes": _rss_bytes(session),
     }
 
 
@@ -370,17 +375,20 @@ def open_session(*, cell: str, artifact: str, inputs: str) -> Opened:
     known = Cell.from_path(cell)
     task, runtime, how = catalog.task(known.task), catalog.runtime(known.runtime), arguments_of(known)
     requests = feeding.timed(task, load_arrays(Path(inputs)), known.batch)
-    memory = MemoryLog()
+    _import_packages(known, Path(artifact))  # where these are a program, it is the program whose memory counts
+    memory = MemoryLog(process=runtime.program_pid())
     with memory.phase("imports"):
         _import_packages(known, Path(artifact))
     with memory.phase("load"):
         load_ns, session = clock.time_call(lambda: runtime.open(Path(artifact), task=task, **how))
     with memory.phase("first_inference"):
         first_inference_ns = clock.time_call_ns(lambda: session.run(requests[0]))
+    first_inference_ns = session.last_ns or first_inference_ns
     facts = {
         "load_ns": load_ns,
         "first_inference_ns": first_inference_ns,
         "num_requests": len(requests),
-        "quiet": clock.settle(),
+        "quiet": clock.settle(session.pid),
+        "pid": session.pid,
     }
     return Opened(session=session, requests=requests, memory=memory, facts=facts)

@@ -20,7 +20,7 @@ from bench.measure.blocks import Blocks, BlocksHere
 from bench.measure.limits import Limits
 from bench.measure.parallel import on_all_cores
 from bench.measure.subject import Subject
-from bench.pipeline import opening, prepare, provenance, verify
+from bench.pipeline import environments, opening, prepare, provenance, verify
 from bench.pipeline.flow import Prepared, Verified
 from bench.pipeline.looks import Until
 from bench.pipeline.verify import Reference
@@ -107,7 +107,8 @@ class Here:
                 report(_begun(cell, Failure(stage="skip", reason=reason)))
                 continue
             # The environment of a runtime is made here, too, and concerns no other runtime of the artifact.
-            there = str(cell.runtime) if cell.runtime.label else ""
+            is_elsewhere = environments.is_elsewhere("runtimes", cell.runtime)
+            there = str(cell.runtime) if is_elsewhere else ""
             sharing.setdefault((cell.artifact_path, there), []).append(cell)
 
         def make(shared: tuple[str, str]) -> Prepared | Failure:

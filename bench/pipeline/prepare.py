@@ -138,7 +138,8 @@ def parts_of(cell: Cell, variant: str, limits: Limits) -> list[Part]:
     """
     artifact = artifact_of(cell, limits)
     request = {"task": str(cell.task.exported), "variant": variant, "source": str(artifact.path)}
-    place = opening.process(catalog.variant_file(variant))
+    name = PluginName.parse(variant)
+    place = opening.process(catalog.variant_file(variant), kind="variants", name=name)
     parts = _ask(variant, place, operations.parts, limits, **request)["parts"]
     return msgspec.convert(parts, list[Part])
 

@@ -9,13 +9,15 @@ import contextlib
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from bench.api import Exporter, Task, Variant, cache, loading
+from bench.api import Exporter, Task, Variant, cache, loading, npm
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
 from bench.api.names import PluginName
+from bench.api.plugin import NPM
+from bench.api.program import ProgramRuntime
 from bench.measure import machine
 from bench.pipeline import code_digests, environments, operations, rounding
 from bench.plugins import catalog
@@ -47,12 +49,20 @@ def versions(requires: tuple[str, ...]) -> dict[str, str | None]:
         Versions by distribution; None for a distribution that is not installed.
     """
     packages: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
+    packages |= _of_npm(requires)
     for name in requires:
+        if name in packages:
+            continue
         for distribution in dict.fromkeys(_distributions().get(name.partition(".")[0], [name])):
             packages[distribution] = None
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 packages[distribution] = importlib.metadata.version(distribution)
     return packages
+
+
+def _of_npm(requires: Iterable[str]) -> dict[str, str | None]:
+    """Versions of the packages of npm among those that a plugin requires."""
+    return {name: npm.version(name.removeprefix(NPM)) for name in requires if name.startswith(NPM)}
 
 
 @functools.cache
@@ -98,7 +108,10 @@ def _versions_with(kind: str, name: PluginName, requires: tuple[str, ...]) -> di
     Raises:
         ArtifactError: the environment cannot be made.
     """
-    return environments.versions_of(kind, name, requires) if name.label else versions(requires)
+    if not environments.is_elsewhere(kind, name):
+        return versions(requires)
+    of_npm = _of_npm(requires)  # they are this environment's for each interpreter
+    return environments.versions_of(kind, name, [each for each in requires if each not in of_npm]) | of_npm
 
 
 def recipe(kind: str, name: PluginName, plugin: Exporter | Variant, **more: object) -> dict[str, object]:
@@ -121,16 +134,26 @@ def recipe(kind: str, name: PluginName, plugin: Exporter | Variant, **more: obje
     }
     if name.label:  # builds of one version, and interpreters, differ in it alone
         made_by["environment"] = name.label
+    elif own := environment(kind, name):
+        made_by["environment"] = own
     return {"schema": SCHEMA, **made_by, "facts": facts, "machine": here, **more}
 
 
+def environment(kind: str, name: PluginName) -> list[str]:
+    """The digest of all packages of the environment of a plugin's own; empty where it runs here, or by a label."""
+    if name.label or not environments.is_elsewhere(kind, name):
+        return []
+    return [environments.digest_of(kind, name)]
+
+
 def versions_run(cell: Cell) -> dict[str, str | None]:
-    """Versions of the packages that a cell runs with; of an environment that cannot be made, none."""
-    requires = catalog.runtime(cell.runtime).packages(str(cell.provider))
+    """Versions of what a cell runs with, packages and program; of an environment that cannot be made, none."""
+    runtime = catalog.runtime(cell.runtime)
     try:
-        return _versions_with("runtimes", cell.runtime, requires)
+        versions = _versions_with("runtimes", cell.runtime, runtime.packages(str(cell.provider)))
     except ArtifactError:
         return {}
+    return {**versions, **(runtime.program_versions() if isinstance(runtime, ProgramRuntime) else {})}
 
 
 def record_key(cell: Cell, artifact: Artifact | None) -> str:
@@ -144,6 +167,7 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
         (artifact.canonical or artifact.sha256, artifact.size_bytes) if artifact else None,
         code_digests.of_plugin(runtime),
         versions_run(cell),
+        *environment("runtimes", cell.runtime),
         *subject(task),
     ]
     return cache.digest(parts)

@@ -18,7 +18,7 @@ from bench.api.errors import ChildError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.pipeline import opening, operations, prepare, reading, rounding
+from bench.pipeline import environments, opening, operations, prepare, reading, rounding
 from bench.pipeline.flow import Verified
 from bench.pipeline.looks import Until
 from bench.plugins import catalog
@@ -58,7 +58,7 @@ def beside(
     Raises:
         As `bench.pipeline.verify.verify`.
     """
-    if cell.runtime.label or judge is not None:
+    if environments.is_elsewhere("runtimes", cell.runtime) or judge is not None:
         return _verify_there(cell, artifact, reference, limits, save_outputs, judge or cell)
     with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
         ask = functools.partial(child.request, timeout_s=limits.verify_s)

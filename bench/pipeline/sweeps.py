@@ -7,8 +7,10 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +18,9 @@ from bench.api import Exporter, Plugin, errors, loading
 from bench.api.cell import RAW, Cell, chain_of, matches
 from bench.api.errors import InputError, PluginError
 from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
+from bench.api.program import ProgramRuntime
 from bench.measure import machine
-from bench.pipeline import environments, experiments
+from bench.pipeline import environments, experiments, isolated
 from bench.plugins import catalog, declarations, generating
 
 P = TypeVar("P", bound=Plugin)
@@ -47,20 +50,22 @@ def full() -> list[Cell]:
     """Every choice once for every task, at one thread.
 
     Each export on the usual runtime of its format; every other runtime and provider, and each kind of variant (the
-    first option of its file), on the first export to a format. Exports on usual runtimes are there at all cores, too,
-    where there are several of them to compare.
+    first option of its file), on the first export to a format. Each usual runtime is there at all cores, too, with its
+    first export of each framework, where there are several to compare, and so is each other engine, but not its modes.
     """
     every_core = machine.num_cores()
-    variants = _first_variants()
+    variants, others = _first_variants(), _other_engines()
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
-        ranked = sorted(plain, key=is_open, reverse=True)
+        ranked = sorted(plain, key=_is_general, reverse=True)
         first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
         cells += [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
-        usual = [dataclasses.replace(cell, threads=every_core) for cell in plain if is_usual(cell)]
+        of_runtime = {(cell.source, cell.runtime): cell for cell in reversed(ranked) if is_usual(cell)}
+        usual = [cell for cell in plain if cell in of_runtime.values()]
+        engines = [cell for cell in plain if cell.runtime in others and (cell.source, cell.exporter) in first]
         if every_core > 1 and len(usual) > 1:
-            cells += usual
+            cells += [dataclasses.replace(cell, threads=every_core) for cell in (*usual, *engines)]
         changed = cells_of((task,), variants=(*variants, *_CHAINS))
         cells += [cell for cell in changed if is_usual(cell) and (cell.source, cell.exporter) in first]
     return cells
@@ -130,7 +135,8 @@ def everything() -> list[Cell]:
     threads = sorted({1, machine.num_cores()})
     names = list(loading.find("models"))
     names += [str(TaskName(name, Role.GENERATION)) for name in names if catalog.task(name).decoder is not None]
-    return cells_of(names, variants=list(dict.fromkeys((RAW, *catalog.variants(), *_CHAINS))), threads=threads)
+    variants = list(dict.fromkeys((RAW, *catalog.variants(), *_CHAINS)))
+    return cells_of(names, variants=variants, threads=threads, with_unmade=True)
 
 
 def _tasks() -> list[str]:
@@ -153,6 +159,25 @@ def is_open(cell: Cell) -> bool:
     return declarations.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
 
 
+def _other_engines() -> set[PluginName]:
+    """The runtimes that are the usual ones of no format, need a package that none of these needs, and take threads."""
+    runtimes = _sound("runtimes", catalog.runtime)
+    of_usual = {package for runtime in runtimes.values() if runtime.default_for for package in runtime.requires}
+    return {
+        PluginName.parse(name)
+        for name, runtime in runtimes.items()
+        if not runtime.default_for
+        and not of_usual.issuperset(runtime.requires)
+        and not declarations.ask(runtime, "one_thread_only")
+    }
+
+
+def _is_general(cell: Cell) -> bool:
+    """Whether the cell's exporter accepts the model, keeps its numbers, and takes any sizes."""
+    exporter = catalog.exporter(cell.exporter)
+    return is_open(cell) and not exporter.lossy and not exporter.freezes
+
+
 def is_usual(cell: Cell) -> bool:
     """Whether the cell's runtime is the usual one for its format, with the runtime's first provider."""
     runtime = catalog.runtime(cell.runtime)
@@ -167,8 +192,11 @@ def cells_of(
     threads: Sequence[int] = (1,),
     exporters: Mapping[str, Exporter] | None = None,
     with_ways_out: bool = False,
+    with_unmade: bool = False,
 ) -> list[Cell]:
     """All cells of some tasks whose parts fit together.
+
+    Plugins that run in an environment of their own are there once that is made.
 
     Args:
         tasks: names of the tasks.
@@ -177,6 +205,7 @@ def cells_of(
         threads: numbers of threads.
         exporters: by name; None for all exporters.
         with_ways_out: whether to list runtimes that are ways out for other models: see `Runtime.stands_in_for`.
+        with_unmade: whether to list plugins whose environment would have to be made first, too.
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
@@ -205,7 +234,16 @@ def cells_of(
                 for chain, opener, batch, number in itertools.product(fitting, opening, batches, threads)
                 for provider in providers(opener.listed)
             ]
-    return cells
+    return cells if with_unmade else _made(cells, isolated.unmade())
+
+
+def _made(cells: Sequence[Cell], unmade: AbstractSet[tuple[str, str]]) -> list[Cell]:
+    """The cells without those of plugins whose environment would have to be made first."""
+    if not unmade:
+        return list(cells)
+    return [
+        cell for cell in cells if unmade.isdisjoint((kind, name.plugin) for kind, name in environments.parts_of(cell))
+    ]
 
 
 def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
@@ -236,7 +274,8 @@ def named() -> dict[str, Callable[[], list[Cell]]]:
 def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
 
-    A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says.
+    A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says. Plugins whose
+    environment would have to be made first are there where a glob has their name.
 
     Raises:
         InputError: no such sweep, or a glob that matches nothing.
@@ -244,21 +283,40 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     if sweep is not None and sweep not in named():
         raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, named())}")
     if not globs:
-        return named()[sweep or "full"]()
+        return _made(named()[sweep or "full"](), isolated.unmade())
     pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
     chosen: dict[Cell, None] = {}
     for glob_at_sizes in globs:
         glob, request = _apart(glob_at_sizes)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        cells = [_checked(Cell.from_path(glob))] if is_path else [cell for cell in pool() if matches(cell, [glob])]
-        if not cells:
-            raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool())}")
+        cells = [_checked(Cell.from_path(glob))] if is_path else _matching(glob, pool())
         for cell in cells:
             role, sizes = request.role or cell.task.role, request.sizes or cell.task.sizes
             chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
     for name in {cell.task for cell in chosen}:
         catalog.task(name)  # refuses sizes that the task does not have
     return list(chosen)
+
+
+def _matching(glob: str, pool: Sequence[Cell]) -> list[Cell]:
+    """The cells that a glob matches.
+
+    Raises:
+        InputError: there is none.
+    """
+    matching = [cell for cell in pool if matches(cell, [glob])]
+    if not matching:
+        raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
+    unmade = {(kind, name) for kind, name in isolated.unmade() if name not in re.split(r"[/+]", glob)}
+    usable = _made(matching, unmade)
+    if not usable:
+        needed = {(kind, name.plugin) for cell in matching for kind, name in environments.parts_of(cell)}
+        names = " ".join(sorted({name for _, name in unmade & needed}))
+        raise InputError(
+            f"the cells that {glob!r} matches run in an environment that is not made",
+            fix=f"`bench install {names} --yes` makes it",
+        )
+    return usable
 
 
 def _apart(glob: str) -> tuple[str, TaskName]:
@@ -311,11 +369,14 @@ def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
 def in_place_of(baseline: Cell) -> list[Cell]:
     """A baseline's model as it is on runtimes that may run it where the baseline's own fails, with the first providers.
 
-    The ways out that the model is said to need come first, then runtimes of other packages, then other ways out.
+    The ways out that the model is said to need come first, then runtimes of other packages, then other ways out. A
+    program beside the worker is none of them: it brings the engine of one of these to another language.
     """
     native = {"native": catalog.exporter("native")}
-    sizes = {"batches": (baseline.batch,), "threads": (baseline.threads,)}
-    cells = cells_of((str(baseline.task),), variants=(RAW,), exporters=native, with_ways_out=True, **sizes)
+    batches, threads = (baseline.batch,), (baseline.threads,)
+    cells = cells_of(
+        (str(baseline.task),), variants=(RAW,), batches=batches, threads=threads, exporters=native, with_ways_out=True
+    )
     task, requires = catalog.task(baseline.task), catalog.runtime(baseline.runtime).requires
     ranks = {True: 0, None: 1, False: 2}
 
@@ -325,6 +386,8 @@ def in_place_of(baseline: Cell) -> list[Cell]:
     def is_other(cell: Cell) -> bool:
         runtime = catalog.runtime(cell.runtime)
         differs = runtime.requires != requires or rank(cell) != ranks[None]
+        if isinstance(runtime, ProgramRuntime):
+            return False
         return differs and cell.source == baseline.source and str(cell.provider) == runtime.providers()[0]
 
     return sorted(filter(is_other, cells), key=rank)

@@ -21,6 +21,7 @@ from bench.measure.limits import Limits
 from bench.measure.scratch import Scratch
 from bench.pipeline import (
     code_digests,
+    environments,
     first_outputs,
     opening,
     operations,
@@ -114,7 +115,8 @@ def _reference(cell: Cell, artifact: Artifact, limits: Limits) -> Reference:
         return {"cell": cell.path, "quality": msgspec.to_builtins(judged)}
 
     code = [code_digests.of_plugin(runtime), provenance.judge_digest(cell)]
-    parts = [cell.path, artifact.sha256, provenance.versions(runtime.requires), *code, *subject]
+    ran_with = (provenance.versions_run(cell), *provenance.environment("runtimes", cell.runtime))
+    parts = [cell.path, artifact.sha256, *ran_with, *code, *subject]
     digest = cache.digest([provenance.SCHEMA, "reference", *parts])
     outputs, entry = cache.obtain(digest, "outputs.npz", make)
     return Reference(cell=cell, outputs=outputs, digest=digest, quality=msgspec.convert(entry["quality"], Quality))
@@ -178,7 +180,11 @@ def verified(
                 known = next(enough, None)
                 if value.cell == reference.cell:
                     known = known or reference.quality
-                if known is None and whole is not None and not value.cell.runtime.label:
+                if (
+                    known is None
+                    and whole is not None
+                    and not environments.is_elsewhere("runtimes", value.cell.runtime)
+                ):
                     known = spot_check(value, inputs, whole, reference, limits)
                 if known is None:
                     # Where a part was looked at, the bound of the whole split is one of several.

@@ -66,17 +66,24 @@ def changed(cell: Cell, request: Asked, may_be_large: bool = False) -> Cell | No
         needed = (*runtime.packages(str(cell.provider)), *(_READS_ONNX if "onnx" in runtime.formats else ()))
         if str(cell.exporter) == _NATIVE:  # the worker may build the model by the task's code
             needed = (*needed, *catalog.task(cell.task).packages)
-        name = environments.declare("runtimes", cell.runtime, needed, request, may_be_large=may_be_large)
+        name = environments.declare(
+            "runtimes", cell.runtime, needed, request, isolated=runtime.isolated, may_be_large=may_be_large
+        )
         return dataclasses.replace(cell, runtime=name)
     exporter, steps = cell.exporter, []
     plugin, samples = catalog.exporter(exporter), catalog.task(cell.task).packages  # what reads the model and the data
     if next(concerned):
         needed = (*plugin.requires, *samples)
-        exporter = environments.declare("exporters", exporter, needed, request, may_be_large=may_be_large)
+        exporter = environments.declare(
+            "exporters", exporter, needed, request, isolated=plugin.isolated, may_be_large=may_be_large
+        )
     for step in cell.chain:
+        variant = catalog.variant(step).variant
         if next(concerned):
-            needed = (*catalog.variant(step).variant.requires, *samples)
-            step = environments.declare("variants", step, needed, request, may_be_large=may_be_large)
+            needed = (*variant.requires, *samples)
+            step = environments.declare(
+                "variants", step, needed, request, isolated=variant.isolated, may_be_large=may_be_large
+            )
         steps.append(step)
     other = dataclasses.replace(cell, exporter=exporter, chain=tuple(steps))
     return None if other == cell else other

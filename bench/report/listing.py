@@ -23,5 +23,5 @@ def _block(kind: str, plugins: Sequence[Listed]) -> str:
 
 def _state(plugin: Listed) -> str:
     if plugin.reason is None:
-        return f"usable    {plugin.text}"
+        return "; in ".join(filter(None, [f"usable    {plugin.text}", plugin.environment]))
     return plugin.reason if plugin.reason == loading.IN_REPOSITORY else f"unusable: {plugin.reason}"

@@ -51,11 +51,16 @@ def is_own_form(cell: Cell) -> bool:
 
 
 def plain_cells(task: Task) -> list[Cell]:
-    """In each of the task's frameworks its own form and every export to ONNX; the first one is the reference."""
+    """In each of the task's frameworks its own form and every export to ONNX that quantizes nothing.
+
+    The first one is the reference.
+    """
     cells = []
     for source in task.sources:
         for name in loading.find("exporters"):
             exporter = catalog.exporter(name)
+            if exporter.lossy:  # an export in another precision is another model
+                continue
             artifact_format = exporter.format(source)
             if not exporter.sources or (source in exporter.sources and artifact_format == "onnx"):
                 openers = (catalog.runtime(runtime) for runtime in loading.find("runtimes"))

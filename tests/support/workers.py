@@ -17,13 +17,15 @@ from bench.api.cell import Cell
 from bench.api.errors import ChildError
 from bench.measure.interpreter import OWN, Interpreter
 from bench.measure.limits import Limits
-from bench.measure.process import Child, thread_environment
+from bench.measure.process import Child, ask_once, thread_environment
 from bench.measure.session import Worker
 from bench.pipeline import opening, operations, prepare, verify
 from bench.plugins import catalog
 from bench.records.lines import Quality
 from support import plugin_child
 
+_BACKEND = "tensorflow"
+"""Keras's backend in the workers."""
 LIMITS = Limits.of(step_s=600, memory_bytes=None)
 MOST_LIVING = 5
 """Workers that are kept at a time: each has a framework in memory."""
@@ -125,6 +127,9 @@ class Workers:
     ) -> Any:
         """The stand-in for `bench.measure.process.ask_once`: a worker keeps what the first request has imported."""
         assert interpreter == OWN
+        if getattr(catalog.exporter(request.get("exporter", "native")), "backend", _BACKEND) != _BACKEND:
+            limits = {"timeout_s": timeout_s, "memory_bytes": memory_bytes}
+            return ask_once(operation, **limits, **request)  # Keras keeps one backend for a whole process
         if "variant" in request:
             return self.transform(**request)
         return self._request(_key_of_source(request["source"]), operation, request)

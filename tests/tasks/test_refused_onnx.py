@@ -401,7 +401,7 @@ def test_the_evaluator_of_onnx_is_the_last_that_says_what_is_right(examined: Exa
     assert runtimes_of() & {"onnx_reference", "onnxruntime_unoptimized"} == set()
     usual = Cell.from_path("mine/onnx/native/raw/onnxruntime/cpu/b1t1")
     others = [str(cell.runtime) for cell in sweeps.in_place_of(usual)]
-    assert others == ["openvino", "onnx_reference", "onnxruntime_unoptimized"]
+    assert others == ["openvino", "tract", "onnx_reference", "onnxruntime_unoptimized"]
     x = RNG.normal(0, 1, (3, 8)).astype(np.float32)
     path = task.native_path("onnx")
     with catalog.runtime("onnx_reference").open(path, task=task, source="onnx", provider="cpu", threads=1) as session:

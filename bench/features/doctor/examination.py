@@ -98,7 +98,8 @@ def runtime_state(name: str) -> RuntimeState:
         reason = catalog.reason_of(runtime)
     except PluginError as error:
         return RuntimeState(name=name, reason=str(error), versions={})
-    return RuntimeState(name=name, reason=reason, versions=provenance.versions(runtime.requires))
+    versions = {} if runtime.runs_apart() else provenance.versions(runtime.requires)
+    return RuntimeState(name=name, reason=reason, versions=versions)
 
 
 def _noise() -> tuple[Estimate, float]:

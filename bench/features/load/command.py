@@ -179,6 +179,7 @@ def _cells(
 ) -> list[Cell]:
     """The cells that globs name, or those of a model of one's own at batch 1 and one thread."""
     from bench.cli import own
+    from bench.features.load.sweep import servable
     from bench.onnxfile.shapes.size_options import axes_from
     from bench.pipeline import sizing, sweeps
 
@@ -186,7 +187,7 @@ def _cells(
     if model is not None:
         adopted, axes = own.adopted(model, description, axes, limits, results)
         globs = [adopted.glob(pattern) for pattern in globs or ["*/b1t1"]]
-    return sizing.at_sizes(sweeps.select(globs or [], None), axes)
+    return servable(sizing.at_sizes(sweeps.select(globs or [], None), axes))
 
 
 def _measure(
@@ -209,7 +210,7 @@ def _measure(
     from bench.cli.keeping import KeepingStore
     from bench.cli.stopping import Stopping
     from bench.features.load.plan import Plan
-    from bench.features.load.sweep import Services, notes_on_several
+    from bench.features.load.sweep import Services, notes_on_several, servable
     from bench.measure import machine
     from bench.measure.block import Method
     from bench.pipeline.sweep import Sweep
@@ -217,6 +218,8 @@ def _measure(
     from bench.report.terminal import Console
 
     chosen = Cell.from_path(baseline) if baseline else None
+    if chosen is not None:
+        servable([chosen])
     if chosen is not None and all(cell.group != chosen.group for cell in cells):
         raise InputError(f"--baseline {chosen} answers another request than the cells")
     if plan or wanted.setup.at_once > 1:

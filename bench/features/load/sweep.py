@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from bench.api.cell import Cell
-from bench.api.errors import ChildError
+from bench.api.errors import ChildError, InputError
+from bench.api.program import ProgramRuntime
 from bench.features.load import capacity, lines, loadgen, paired, sporadic
 from bench.features.load.lines import LoadRun, launches_of
 from bench.features.load.paired import Arrivals, Bound, Member
@@ -277,6 +278,21 @@ def _num_tokens(subject: Subject) -> int:
     """Tokens of each answer of a cell that generates texts of several; 0 for other cells."""
     request = catalog.task(subject.cell.task).request
     return request.num_new if request is not None and request.num_new > 1 else 0
+
+
+def servable(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that can be services: those whose runtime is a program beside the worker time themselves alone.
+
+    Raises:
+        InputError: none can be.
+    """
+    services = [cell for cell in cells if not isinstance(catalog.runtime(cell.runtime), ProgramRuntime)]
+    if cells and not services:
+        raise InputError(
+            f"{cells[0].runtime} is a program of its own, which times itself: `bench load` cannot send it requests",
+            fix="name cells of other runtimes",
+        )
+    return services
 
 
 def notes_on_several(cells: Iterable[Cell]) -> list[str]:

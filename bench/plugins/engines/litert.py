@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api import Arrays, Outputs, Task
 from bench.api.errors import ArtifactError
+from bench.onnxfile.deferred import np
 from bench.plugins.engines.counted_session import CountedSession
 
 if TYPE_CHECKING:
@@ -118,15 +119,15 @@ class LiteRtSession(CountedSession):
                 raise ArtifactError(f"the file's {kind}s are {', '.join(details)}; the task's are {', '.join(names)}")
         self._inputs = {name: sides[0][name]["index"] for name in inputs}
         self._outputs = [sides[1][name]["index"] for name in outputs]
+        self._types = {name: sides[0][name]["dtype"] for name in inputs}
         self._allowed = {name: [int(dim) for dim in sides[0][name]["shape_signature"]] for name in inputs}
         self._shapes: list[tuple[int, ...]] = []
 
     # Read after loading, which is timed.
     @functools.cached_property
     def precision(self) -> str:  # type: ignore[override]
-        """`int8` if the file holds tensors of that type, or unsigned ones with a scale; otherwise `float32`."""
-        tensors = [(each["dtype"].__name__, each["quantization"][0]) for each in self._interpreter.get_tensor_details()]
-        return "int8" if any(name == "int8" or (name == "uint8" and scale) for name, scale in tensors) else "float32"
+        """See `precision_of`."""
+        return precision_of(self._interpreter)
 
     def count(self) -> Counted:
         """The parameters that the file stores."""
@@ -141,7 +142,7 @@ class LiteRtSession(CountedSession):
             self._resize(dict(zip(self._inputs, shapes, strict=True)))
             self._shapes = shapes
         for name, index in self._inputs.items():
-            interpreter.set_tensor(index, feeds[name])
+            interpreter.set_tensor(index, as_type(feeds[name], self._types[name]))
         interpreter.invoke()
         return [interpreter.get_tensor(index) for index in self._outputs]
 
@@ -158,3 +159,38 @@ class LiteRtSession(CountedSession):
 
     def close(self) -> None:
         self._interpreter = None
+
+
+def precision_of(interpreter: Any) -> str:
+    """`int8` if the file holds tensors of that type, or unsigned ones with a scale; otherwise `float32`."""
+    tensors = [(each["dtype"].__name__, each["quantization"][0]) for each in interpreter.get_tensor_details()]
+    return "int8" if any(name == "int8" or (name == "uint8" and scale) for name, scale in tensors) else "float32"
+
+
+def as_type(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """An array in the type of a file's input: converters from PyTorch make 64-bit integers 32-bit ones.
+
+    Raises:
+        ArtifactError: a number has no room in that type.
+    """
+    if array.dtype == dtype:
+        return array
+    converted = array.astype(dtype, casting="same_kind")
+    if (converted != array).any():
+        raise ArtifactError(f"the file takes numbers as {np.dtype(dtype).name}, in which {array.max()} has no room")
+    return converted
+
+
+def renamed(content: bytes, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> bytes:
+    """The same TFLite file with other names of inputs and outputs in its signatures, by the names that they have."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    for signature in model.signatureDefs or ():
+        for ports, names in ((signature.inputs, inputs), (signature.outputs, outputs)):
+            for port in ports:
+                port.name = names.get(port.name.decode(), port.name.decode())
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())

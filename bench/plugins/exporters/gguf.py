@@ -8,18 +8,16 @@ Shapes: H heads, K size of a head, I inputs.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.api import Exporter, Info, Task
 from bench.api.errors import ArtifactError
-from bench.api.names import Role
 from bench.onnxfile.deferred import np
+from bench.plugins.engines import llamas
 from bench.plugins.engines.byte_level import bytes_by_character
 
-CONFIG, TOKENIZER = "config.json", "tokenizer.json"
-ARCHITECTURE = "llama"
+TOKENIZER = "tokenizer.json"
 _NUM_ASCII = 128
 LAYERS = {
     "input_layernorm": "attn_norm",
@@ -47,24 +45,18 @@ class Gguf(Exporter):
     writes = "gguf"
 
     def refusal(self, task: Task) -> str | None:
-        if task.role not in (Role.GENERATION, Role.DECODING_STEP):
-            return "it writes decoders that generate text"
-        config = _config(task)
-        if config.get("model_type") != ARCHITECTURE:
-            return f"it writes Llamas of transformers, not {config.get('model_type', 'a model without a config.json')}"
-        kind = (config.get("rope_scaling") or _rope(config)).get("rope_type", "default")
-        if kind != "default" or config.get("attention_bias") or config.get("mlp_bias"):
-            return f"it writes Llamas without biases and with plain rotary embeddings, not those of the kind {kind!r}"
-        if config["vocab_size"] < _NUM_ASCII:
-            return f"llama.cpp asks for tokens of characters, and a vocabulary of {config['vocab_size']} has no room"
+        if (reason := llamas.refusal(task)) is not None:
+            return reason
+        if (size := llamas.config(task)["vocab_size"]) < _NUM_ASCII:
+            return f"llama.cpp asks for tokens of characters, and a vocabulary of {size} has no room"
         return None
 
     def export(self, task: Task, source: str, target: Path) -> Info:
         import gguf
 
-        config, decoder = _config(task), task.decoder
+        config, decoder = llamas.config(task), task.decoder
         assert decoder is not None, f"{task.name} is no decoder"
-        writer = gguf.GGUFWriter(target, ARCHITECTURE)
+        writer = gguf.GGUFWriter(target, llamas.ARCHITECTURE)
         writer.add_name(task.name)
         writer.add_context_length(decoder.max_positions)
         writer.add_embedding_length(config["hidden_size"])
@@ -75,7 +67,7 @@ class Gguf(Exporter):
         writer.add_key_length(decoder.head_size)
         writer.add_value_length(decoder.head_size)
         writer.add_rope_dimension_count(decoder.head_size)
-        writer.add_rope_freq_base(float(_rope(config).get("rope_theta", 10000.0)))
+        writer.add_rope_freq_base(float(llamas.rope(config).get("rope_theta", 10000.0)))
         writer.add_layer_norm_rms_eps(float(config["rms_norm_eps"]))
         writer.add_vocab_size(decoder.vocabulary)
         writer.add_file_type(gguf.LlamaFileType.ALL_F32)
@@ -89,16 +81,6 @@ class Gguf(Exporter):
         writer.write_tensors_to_file()
         writer.close()
         return {}
-
-
-def _config(task: Task) -> dict[str, Any]:
-    path = task.folder / CONFIG
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
-
-
-def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings of the rotary embedding, which transformers keeps in one of two places."""
-    return config.get("rope_parameters") or config
 
 
 def _weights(task: Task) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ class TfOpenVino(TfExporter):
 
     portable = True
     requires = ("tensorflow", "keras", "openvino")
-    extra = "openvino"
+    extra = "tf,openvino"
     writes = "openvino"
 
     def translate(self, function: Any, task: Task, target: Path) -> Info:

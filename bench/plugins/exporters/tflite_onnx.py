@@ -25,7 +25,7 @@ class TfLiteOnnx(Exporter):
     portable = True
     sources = ("tflite",)
     requires = ("ai_edge_litert", "tensorflow", "tf2onnx", "onnx", "onnx_ir")
-    extra = "tf"
+    extra = "tf,litert"
     writes = "onnx"
 
     def export(self, task: Task, source: str, target: Path) -> Info:

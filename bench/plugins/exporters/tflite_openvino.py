@@ -13,7 +13,7 @@ class TfLiteOpenVino(Exporter):
     portable = True
     sources = ("tflite",)
     requires = ("ai_edge_litert", "openvino")
-    extra = "openvino"
+    extra = "litert,openvino"
     writes = "openvino"
 
     def export(self, task: Task, source: str, target: Path) -> Info:

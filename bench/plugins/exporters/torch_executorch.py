@@ -15,7 +15,7 @@ class TorchExecuTorch(TorchExporter):
     """A `.pte` program for the sizes of the task's samples, in batches up to a limit."""
 
     requires = ("torch", "executorch")
-    extra = "executorch"
+    extra = "torch,executorch"
     freezes = True
     writes = "pte"
 

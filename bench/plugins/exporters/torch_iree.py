@@ -20,7 +20,7 @@ class TorchIree(TorchThroughOnnxExporter):
     """A `.vmfb` module with one public function, called `main`."""
 
     requires = ("torch", "onnxscript", "onnx", "iree.compiler")
-    extra = "iree"
+    extra = "torch,iree"
     writes = "vmfb"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:

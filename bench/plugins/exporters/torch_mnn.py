@@ -19,7 +19,7 @@ class TorchMnn(TorchThroughOnnxExporter):
     """An `.mnn` file in float32."""
 
     requires = ("torch", "onnxscript", "onnx", "MNN", "_tools")
-    extra = "more"
+    extra = "torch,more"
     writes = "mnn"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:

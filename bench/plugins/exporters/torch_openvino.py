@@ -13,7 +13,7 @@ class TorchOpenVino(TorchExporter):
 
     portable = True
     requires = ("torch", "openvino")
-    extra = "openvino"
+    extra = "torch,openvino"
     method = "trace"
     writes = "openvino"
 

@@ -14,7 +14,7 @@ class TorchTvm(TorchThroughOnnxExporter):
     """A shared library for TVM's Relax virtual machine."""
 
     requires = ("torch", "onnxscript", "onnx", "tvm")
-    extra = "tvm"
+    extra = "torch,tvm"
     writes = "tvm"
 
     def convert_onnx(self, path: Path, task: Task, target: Path) -> Info:

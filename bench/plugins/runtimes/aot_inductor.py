@@ -23,5 +23,6 @@ class AotInductor(TorchRuntime):
 
     def session(self, artifact: Path, *, task: Task, source: str, provider: str) -> Session:
         model = torch._inductor.aoti_load_package(str(artifact))
-        num_params = model.loader.get_metadata().get("num_params")  # written by the exporter
-        return TorchSession(model, task, provider, num_params and int(num_params))
+        facts = model.loader.get_metadata()  # written by the exporter
+        num_params = facts.get("num_params")
+        return TorchSession(model, task, provider, num_params and int(num_params), facts.get("precision"))

@@ -13,7 +13,7 @@ class ExecuTorch(Runtime):
 
     title = "ExecuTorch"
     requires = ("executorch", "torch")
-    extra = "executorch"
+    extra = "torch,executorch"
     formats = ("pte",)
     imports = ("executorch.runtime", "torch")
 

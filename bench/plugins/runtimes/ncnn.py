@@ -74,7 +74,7 @@ class Ncnn(Runtime):
         for option in _REDUCED:
             setattr(network.opt, option, False)
         with tempfile.TemporaryDirectory() as folder:
-            with tarfile.open(artifact) as archive:
+            with tarfile.open(artifact, "r:") as archive:
                 archive.extractall(folder, filter="data")
             params, weights = (str(Path(folder, part)) for part in PARTS)
             if network.load_param(params) != 0 or network.load_model(weights) != 0:

@@ -1,5 +1,6 @@
 """Apache TVM's virtual machine: a compiled model on TVM's own threads."""
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -23,8 +24,8 @@ class Tvm(Runtime):
         from tvm import relax
 
         with tempfile.TemporaryDirectory() as folder:
-            library = Path(folder, "model.so")  # TVM tells a library by the end of its name
-            library.symlink_to(artifact.resolve())
+            # TVM tells a library by the end of its name, and follows links before it looks at that.
+            library = shutil.copyfile(artifact, Path(folder, "model.so"))
             loaded = tvm.runtime.load_module(str(library))
         main = relax.VirtualMachine(loaded, tvm.cpu())["main"]
         # Several outputs come in an array of TVM's own, which is no tuple.

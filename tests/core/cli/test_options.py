@@ -60,11 +60,11 @@ GROUPS = {
     "Decide": ["pick", "best", "compare", "search"],
     "Inspect": ["show", "roofline", "list", "explain", "graph", "profile"],
     "Share": ["plot", "export", "report"],
-    "Maintain": ["check", "clean", "bisect", "doctor"],
+    "Maintain": ["check", "install", "clean", "bisect", "doctor"],
 }
 OF_THE_CORE = {
     *("run", "pick", "best", "show", "roofline", "list"),
-    *("plot", "check", "clean"),
+    *("plot", "check", "install", "clean"),
 }
 FOLDERS = {"report": "page"}
 """The folder of a command that is named otherwise."""

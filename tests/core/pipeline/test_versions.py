@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import shutil
 import sys
-import sysconfig
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bench.api.cell import Cell
@@ -24,6 +22,7 @@ from bench.pipeline.installed_packages import Installed
 from bench.plugins import catalog
 from bench.records import folder
 from support.features import needs
+from support.other_environments import environment_with
 
 pytestmark = pytest.mark.slow(seconds=0.6)
 
@@ -52,19 +51,6 @@ def _forgotten() -> Iterator[None]:
     yield
     for known in (environments._MADE, environments._FAILED):
         known.clear()
-
-
-def environment_with(place: Path, version: str, *, scale: float = 1.0) -> Path:
-    """An environment with the packages of this one and a package `demo` of its own; returns the interpreter."""
-    venv.create(place, with_pip=False, symlinks=True)
-    site = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
-    (site / "shared.pth").write_text(f"{Path(np.__file__).parents[1]}\n")
-    (site / "demo.py").write_text(f"SCALE = {scale}\n")
-    facts = site / f"demo-{version}.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: demo\nVersion: {version}\n")
-    (facts / "RECORD").write_text("demo.py,,\n")
-    return place / "bin" / "python"
 
 
 @pytest.mark.parametrize(
@@ -430,6 +416,7 @@ def test_an_environment_is_made_for_the_versions_that_are_here_now(
             python="3.11.0", packages={"My_Tool": version, "numpy": "2.0"}, provides={"my_tool": ["My_Tool"]}
         )
         monkeypatch.setattr(environments, "own", lambda here=here: here)
+        monkeypatch.setattr(importlib.metadata, "version", {"my-tool": version, "numpy": "2.0"}.__getitem__)
         name = environments.declare(
             "runtimes", PluginName("demo"), ["demo", "my_tool"], environment_request.packages("demo==3.0")
         )

@@ -15,8 +15,9 @@ import numpy as np
 import psutil
 import pytest
 
-from bench.api.errors import ChildError
-from bench.features.load import capacity, highest, loadgen, paired, sporadic, wire
+from bench.api.cell import Cell
+from bench.api.errors import ChildError, InputError
+from bench.features.load import capacity, highest, loadgen, paired, sporadic, sweep, wire
 from bench.features.load.client import Client
 from bench.features.load.lines import P50, P99
 from bench.features.load.paired import Arrivals, Bound, Member, run_block
@@ -339,3 +340,13 @@ def test_records_are_written_and_read_whole(tmp_path: Path) -> None:
         assert wire.drop_waiting(queue) == most - 1
         wire.stop(queue, 2)
         assert wire.drop_waiting(queue) == 2
+
+
+def test_a_runtime_that_is_a_program_of_its_own_is_no_service() -> None:
+    """It times itself; beside others it is left out."""
+    program, other = (
+        Cell.from_path(f"crnn/torch/torch_onnx/raw/{name}/cpu/b1t1") for name in ("onnxruntime_node", "onnxruntime")
+    )
+    assert sweep.servable([program, other]) == [other]
+    with pytest.raises(InputError, match="onnxruntime_node is a program of its own, which times itself"):
+        sweep.servable([program])

@@ -50,6 +50,15 @@ class TorchExporter(Exporter):
         raise NotImplementedError
 
 
+def exported(model: Any, example: tuple[torch.Tensor, ...], task: Task) -> torch.export.ExportedProgram:
+    """A model's exported program, with every dynamic dimension of the task within bounds that the model sets itself.
+
+    Such as by a table of positions.
+    """
+    dynamic = tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in dynamic_axes(task.inputs).values())
+    return torch.export.export(model, example, dynamic_shapes=dynamic)
+
+
 class TorchOnnxExporter(TorchExporter):
     """Writes ONNX, by torch.export and a translation to ONNX unless a subclass has another way."""
 

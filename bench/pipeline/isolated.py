@@ -1,0 +1,45 @@
+"""The plugins that run in an environment of their own here, and whether their environments are made."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from bench.api import Plugin, loading
+from bench.api.cell import Cell
+from bench.api.errors import BenchError
+from bench.pipeline import environments
+from bench.plugins import catalog
+
+
+def plugins() -> list[tuple[str, Plugin]]:
+    """The plugins that run in an environment of their own here, each with its kind."""
+    loaders: dict[str, Callable[[str], Plugin]] = {
+        "exporters": catalog.exporter,
+        "variants": catalog.variant_file,
+        "runtimes": catalog.runtime,
+    }
+    apart = []
+    for kind, load in loaders.items():
+        for name in loading.find(kind):
+            with contextlib.suppress(BenchError):  # `bench list` says why it cannot be used
+                if (plugin := load(name)).runs_apart():
+                    apart.append((kind, plugin))
+    return apart
+
+
+def unmade() -> set[tuple[str, str]]:
+    """Kinds and names of the plugins whose environment would have to be made first."""
+    return {(kind, plugin.name) for kind, plugin in plugins() if environments.size_of_isolated(plugin) is None}
+
+
+def make_for(cells: Sequence[Cell]) -> None:
+    """Make the environments of plugins' own that cells need, however large their downloads are.
+
+    What cannot be made is a reason of the cells that need it.
+    """
+    needed = {(kind, each.plugin) for cell in cells for kind, each in environments.names_of(cell) if not each.label}
+    for kind, plugin in plugins():
+        if (kind, plugin.name) in needed:
+            with contextlib.suppress(BenchError, OSError):
+                environments.make_isolated(plugin, may_be_large=True)

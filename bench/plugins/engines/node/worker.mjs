@@ -1,0 +1,146 @@
+// ONNX Runtime in Node.js: answers the questions of bench/api/program.py on its standard input and output.
+// Run as `node worker.mjs FOLDER`, where FOLDER has the packages of package-lock.json.
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+const OUTPUT = 1;
+const ALIGNED = 8;
+const LENGTHS = 12;
+const VIEWS = {
+  float32: Float32Array, float64: Float64Array, float16: Uint16Array,
+  int64: BigInt64Array, int32: Int32Array, int16: Int16Array, int8: Int8Array,
+  uint64: BigUint64Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array, bool: Uint8Array,
+};
+
+const require = createRequire(path.join(process.argv[2], 'package.json'));
+let ort;
+const sessions = new Map(); // by number: the session, the outputs to give, and the requests that are kept
+
+function readExactly(length) {
+  const buffer = new ArrayBuffer(length);
+  const view = new Uint8Array(buffer);
+  for (let done = 0; done < length;) {
+    const count = fs.readSync(0, view, done, length - done, null);
+    if (count === 0) process.exit(0); // the worker has ended
+    done += count;
+  }
+  return buffer;
+}
+
+function readFrame() {
+  const lengths = new DataView(readExactly(LENGTHS));
+  const header = JSON.parse(new TextDecoder().decode(readExactly(lengths.getUint32(0, true))));
+  const data = readExactly(Number(lengths.getBigUint64(4, true)));
+  const arrays = {};
+  let begin = 0;
+  for (const { name, dtype, shape } of header.arrays) {
+    const size = shape.reduce((product, dim) => product * dim, 1);
+    const values = new VIEWS[dtype](data, begin, size);
+    arrays[name] = { dtype, shape, values };
+    begin += values.byteLength + (ALIGNED - values.byteLength % ALIGNED) % ALIGNED;
+  }
+  return [header, arrays];
+}
+
+function writeWhole(bytes) {
+  for (let done = 0; done < bytes.length;) done += fs.writeSync(OUTPUT, bytes, done);
+}
+
+function writeFrame(header, tensors) {
+  const parts = [];
+  header.arrays = [];
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const values = tensor.data;
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    header.arrays.push({ name, dtype: tensor.type, shape: tensor.dims });
+    parts.push(bytes, new Uint8Array((ALIGNED - bytes.length % ALIGNED) % ALIGNED));
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const lengths = new DataView(new ArrayBuffer(LENGTHS));
+  lengths.setUint32(0, text.length, true);
+  lengths.setBigUint64(4, BigInt(parts.reduce((sum, part) => sum + part.length, 0)), true);
+  for (const part of [new Uint8Array(lengths.buffer), text, ...parts]) writeWhole(part);
+}
+
+// One inference, host arrays in and host arrays out.
+async function infer({ opened, outputs }, arrays) {
+  const feeds = {};
+  for (const [name, { dtype, shape, values }] of Object.entries(arrays)) {
+    feeds[name] = new ort.Tensor(dtype, values, shape);
+  }
+  return opened.run(feeds, outputs);
+}
+
+async function timed(session, arrays) {
+  const start = process.hrtime.bigint();
+  const made = await infer(session, arrays);
+  return [Number(process.hrtime.bigint() - start), made];
+}
+
+// See `burst` of bench/measure/clock.py.
+async function burst(session, arrays, plan) {
+  globalThis.gc(); // of what is collected in the burst, as little as can be is of earlier requests
+  const now = () => Number(process.hrtime.bigint() - origin);
+  const origin = process.hrtime.bigint();
+  const cold = [];
+  const steady = [];
+  let end = now();
+  const endWarm = end + plan.warm_ns;
+  while (cold.length < plan.min_cold || (end < endWarm && cold.length < plan.max_runs)) {
+    const start = now();
+    await infer(session, arrays);
+    end = now();
+    cold.push(end - start);
+  }
+  const endBurst = end + plan.target_ns;
+  while (steady.length < plan.max_runs) {
+    const start = now();
+    await infer(session, arrays);
+    end = now();
+    steady.push(end - start);
+    if (end >= endBurst && steady.length >= plan.min_runs) break;
+  }
+  return { cold, steady };
+}
+
+async function answer(header, arrays) {
+  const session = sessions.get(header.session);
+  switch (header.operation) {
+    case 'start':
+      ort = require('onnxruntime-node');
+      return [{}, {}];
+    case 'open': {
+      const opened = await ort.InferenceSession.create(header.artifact, {
+        executionProviders: [header.provider], intraOpNumThreads: header.threads, interOpNumThreads: 1,
+        // As in Python: or its threads would go on spinning after each inference.
+        extra: { session: { force_spinning_stop: '1' } },
+      });
+      sessions.set(header.session, { opened, outputs: header.outputs, kept: new Map() });
+      return [{}, {}];
+    }
+    case 'run': {
+      const [ns, made] = await timed(session, arrays);
+      return [{ ns }, made];
+    }
+    case 'keep':
+      session.kept.set(header.request, arrays);
+      return [{}, {}];
+    case 'burst':
+      return [await burst(session, session.kept.get(header.request), header), {}];
+    case 'close':
+      sessions.delete(header.session);
+      await session.opened.release();
+      return [{}, {}];
+    default:
+      throw new Error(`no operation ${header.operation}`);
+  }
+}
+
+for (;;) {
+  try {
+    writeFrame(...await answer(...readFrame()));
+  } catch (error) {
+    writeFrame({ error: String(error?.message ?? error) }, {});
+  }
+}

@@ -1,0 +1,144 @@
+"""Packages of npm: what is said where they are missing, and an installation that fails or is stopped half way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.api import npm
+from bench.api.cell import Cell
+from bench.api.errors import ArtifactError
+from bench.pipeline import code_digests, npm_packages, provenance
+from bench.plugins import catalog
+
+NAME = "onnxruntime-node"
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the packages, which is not there; Node.js is, and npm is a script that `npm_does` writes."""
+    folder = tmp_path / "share" / "digest"
+    monkeypatch.setattr(npm, "PLACES", folder.parent)
+    monkeypatch.setattr(npm, "folder", lambda: folder)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    npm_does(tmp_path, "exit 0")
+    (tmp_path / "bin" / "node").symlink_to(tmp_path / "bin" / "npm")
+    return folder
+
+
+def npm_does(folder: Path, script: str) -> None:
+    program = folder / "bin" / "npm"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_the_lock_file_has_a_digest_of_each_package_and_names_no_host() -> None:
+    packages = json.loads((npm.LISTS / "package-lock.json").read_text())["packages"]
+    assert f"node_modules/{NAME}" in packages
+    own = packages.pop("")
+    assert all(each["integrity"].startswith("sha512-") and "resolved" not in each for each in packages.values())
+    assert own["dependencies"] == json.loads((npm.LISTS / "package.json").read_text())["dependencies"]
+
+
+def test_what_is_missing_is_said_with_the_command_that_installs_it(place: Path) -> None:
+    runtime = catalog.runtime("onnxruntime_node")
+    assert runtime.skip() == f"{NAME} not installed; `bench install npm`"
+    (place.parents[1] / "bin" / "node").unlink()
+    assert str(runtime.skip()).startswith("Node.js not installed; `apt-get install nodejs npm`")
+
+
+def test_packages_are_installed_whole_without_scripts_and_those_of_other_systems(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [
+        'case "$*" in *--ignore-scripts*) ;; *) exit 1 ;; esac',
+        "/bin/test -f package.json && /bin/test -f package-lock.json || exit 2",
+        f"/bin/mkdir -p node_modules/{NAME}",
+        f'echo \'{{"version": "1.2.3"}}\' > node_modules/{NAME}/package.json',
+        *(
+            f"/bin/mkdir -p node_modules/{NAME}/bin/napi-v6/{system}/{processor}"
+            for system in ("linux", "darwin")
+            for processor in ("x64", "arm64")
+        ),
+    ]
+    monkeypatch.setattr(npm_packages.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(npm_packages.sys, "platform", "linux")
+    npm_does(tmp_path, "\n".join(lines))
+    assert npm_packages.install() == place
+    assert npm.version(NAME) == "1.2.3"
+    provenance.versions.cache_clear()
+    assert provenance.versions((f"npm:{NAME}",))[f"npm:{NAME}"] == "1.2.3"
+    provenance.versions.cache_clear()
+    kept = [path.relative_to(place).as_posix() for path in place.glob("node_modules/*/bin/*/*/*")]
+    assert kept == [f"node_modules/{NAME}/bin/napi-v6/linux/x64"]
+    npm_does(tmp_path, "exit 1")
+    assert npm_packages.install() == place, "what is there is not installed again"
+
+
+def test_an_installation_that_fails_leaves_nothing(place: Path, tmp_path: Path) -> None:
+    npm_does(tmp_path, "/bin/mkdir node_modules; echo 'npm error code EINTEGRITY' >&2; exit 1")
+    with pytest.raises(ArtifactError, match=r"^npm failed: npm error code EINTEGRITY"):
+        npm_packages.install()
+    assert [path.name for path in place.parent.iterdir()] == ["lock"]
+    (tmp_path / "bin" / "npm").unlink()
+    with pytest.raises(ArtifactError, match=r"^npm not installed; "):
+        npm_packages.install()
+
+
+def installing(place: Path) -> subprocess.Popen[bytes]:
+    """Another process that installs the packages."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), npm.FOLDER: str(place)}
+    return subprocess.Popen(
+        [sys.executable, "-c", "from bench.pipeline import npm_packages; npm_packages.install()"], env=environment
+    )
+
+
+def test_what_a_killed_installation_left_is_removed_by_the_next(place: Path, tmp_path: Path) -> None:
+    npm_does(tmp_path, f"/bin/mkdir -p node_modules/{NAME}; exec /bin/sleep 60")
+    with installing(place) as process:
+        end = time.monotonic() + 30
+        while not list(place.parent.glob("under-way-*/node_modules")) and time.monotonic() < end:
+            time.sleep(0.02)
+        process.kill()
+    assert not place.exists()
+    npm_does(tmp_path, f"/bin/mkdir -p node_modules/{NAME}")
+    assert npm_packages.install() == place
+    assert sorted(path.name for path in place.parent.iterdir()) == ["digest", "lock"]
+    assert place.stat().st_mode & 0o777 == 0o755, "for other users, too"
+
+
+def test_two_that_install_at_once_install_once(place: Path, tmp_path: Path) -> None:
+    npm_does(tmp_path, f"/bin/mkdir -p node_modules/{NAME}; echo >> {tmp_path}/count; /bin/sleep 0.5")
+    processes = [installing(place), installing(place)]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert (tmp_path / "count").read_text() == "\n"
+
+
+def test_figures_depend_on_the_program_and_on_what_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = catalog.runtime("onnxruntime_node")
+    cell = Cell.from_path("crnn/torch/torch_onnx/raw/onnxruntime_node/cpu/b1t1")
+    monkeypatch.setattr(npm, "node_version", lambda: "v1.2.3")
+    assert provenance.versions_run(cell)["node"] == "v1.2.3", "it is shown beside the figures, and part of their key"
+    before = code_digests.of_plugin(runtime)
+    assert {path.name for path in npm.files()} == {"package.json", "package-lock.json", "worker.mjs"}
+    changed = shutil.copy(npm.LISTS / "worker.mjs", tmp_path)
+    with Path(changed).open("a") as file:
+        file.write("// changed\n")
+    files = [path for path in npm.files() if path.name != "worker.mjs"]
+    monkeypatch.setattr(npm, "files", lambda: [*files, Path(changed)])
+    assert code_digests.of_plugin(runtime) != before
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_the_packages_are_there_where_npm_is() -> None:
+    """`make install` installs them; a version that is pinned and cannot work is to fail tests, not to skip them."""
+    assert npm.lacking([NAME]) is None
