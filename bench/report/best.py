@@ -19,7 +19,7 @@ from bench.records import machines, ranking
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import outcome, writing
-from bench.report.words import default_in_words, in_words, metric_in_words, times_as_fast
+from bench.report.words import default_in_words, in_words, metric_in_words, request_in_words, times_as_fast
 
 NOTHING = "no cell that was timed keeps its metric for sure; `bench show` lists them all, `bench pick` says why"
 
@@ -54,7 +54,8 @@ def _table(deployments: Sequence[Best]) -> str:
         sure = "; ".join(
             filter(None, (outcome.regret(deployment.answer), outcome.may_be_as_fast(deployment.answer.choice)))
         )
-        task = row.task if row.batch == 1 else f"{row.task}, batch {row.batch}"
+        name_of_task = request_in_words(row.task)
+        task = name_of_task if row.batch == 1 else f"{name_of_task}, batch {row.batch}"
         metric = "".join(metric_in_words(row)) or writing.DASH
         times = [times_as_fast(deployment.over.get(source)) for source in sources]
         lines.append([task, name, _latency(row), *times, metric, sure])

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from bench.api import loss_units
 from bench.api.errors import BenchError
 from bench.api.fidelity import EXEMPT, FidelityTask
+from bench.api.names import Role, TaskName
 from bench.decisions.best import Best
 from bench.measure.stats import Estimate
 from bench.records.rows import Row
@@ -87,3 +88,11 @@ def times_as_fast(over: Estimate | None) -> str:
         return "itself"
     value, low, high = (digits(1 / ratio, 3) for ratio in (over.value, over.high, over.low))
     return f"{value} [{low}, {high}]"
+
+
+def request_in_words(task: str) -> str:
+    """What a heading calls a task: its name, or of one that generates text `codegen_lm, a token after 256`."""
+    name = TaskName.parse(task)
+    if name.role is not Role.GENERATION:
+        return task
+    return f"{name.model}, {'the first token' if name.is_prefill else 'a token'} after {name.num_prompt}"

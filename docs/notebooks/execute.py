@@ -22,9 +22,10 @@ from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+from PIL import Image
 
 Notebook = dict[str, Any]
-DPI = 64
+DPI, COLOURS = 64, 48
 
 
 def executed(path: Path) -> tuple[Notebook, dict[str, Any]]:
@@ -86,7 +87,10 @@ def _outputs(source: str, number: int, names: dict[str, Any]) -> list[Notebook]:
         file = io.BytesIO()
         figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
         plt.close(figure)
-        picture: Notebook = {"image/png": base64.b64encode(file.getvalue()).decode(), "text/plain": [repr(figure)]}
+        small = io.BytesIO()
+        with Image.open(file) as drawn:  # few colours are drawn, and a palette of them is a third of the bytes
+            drawn.convert("RGB").quantize(COLOURS).save(small, "PNG", optimize=True)
+        picture: Notebook = {"image/png": base64.b64encode(small.getvalue()).decode(), "text/plain": [repr(figure)]}
         outputs.append({"output_type": "display_data", "data": picture, "metadata": {}})
     return outputs
 

@@ -16,7 +16,7 @@ from bench.records.rows import Row
 from bench.report import outcome, writing
 from bench.report.figures import canvas
 from bench.report.figures.whiskers import whisker
-from bench.report.words import in_words, metric_title, title_of
+from bench.report.words import in_words, metric_title, request_in_words, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,7 +183,8 @@ def _panel(axes: Axes, answer: Answer, bars: Sequence[Bar], caption: Sequence[st
     metric = "Outputs" if _is_of_outputs(bars[0].row) else metric_title(bars[0].row.metric_name or "")
     beside = axes.get_yaxis_transform()
     above: dict[str, Any] = {"xycoords": "axes fraction", "va": "bottom"}
-    left, title = (-names / BARS, 1), answer.choice.group.title
+    group = answer.choice.group
+    left, title = (-names / BARS, 1), group.title.replace(group.task, request_in_words(group.task), 1)
     more = _CAPTION * (len(caption) - 1)
     canvas.write(axes, title, left, (0, _TITLE_ABOVE + more), is_bold=True, fontsize=9.5, **above)
     canvas.write(axes, metric, (1, 1), (6, _TITLE_ABOVE + more), is_bold=False, color=theme.faint, **above)
