@@ -26,7 +26,8 @@ FAST := core onnxfile tasks features
 $(READY): pyproject.toml constraints.txt bench/plugins/engines/node/package.json bench/plugins/engines/node/package-lock.json
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
-	if command -v npm > /dev/null; then $(BIN)/bench install npm; fi
+	if command -v npm > /dev/null; then $(BIN)/bench install npm \
+	|| echo 'no runtime of Node.js is here, and rows say so; make install-all tries again'; fi
 	touch $@
 
 $(DOCS_READY): pyproject.toml constraints.txt
