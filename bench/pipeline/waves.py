@@ -28,8 +28,10 @@ class Wave:
     Attributes:
         needed: baselines, and cells that may be the fastest, as far as is known.
         spare: cells that are expected to gain little over a plain export, and plain exports that are expected to be far
-            slower than another, the fastest first: where the time of a sweep does not suffice for all, these are left
-            out. They come before what compiles for long: each such cell takes the time of several.
+            slower than another: where the time of a sweep does not suffice for all, the last of these are left out.
+            First comes a cell of each runtime that has none among the needed of a request, so that a table is about
+            every engine; of these and of the others, the fastest first. They come before what compiles for long: each
+            such cell takes the time of several.
     """
 
     needed: Sequence[Cell]
@@ -73,8 +75,19 @@ def in_waves(
     slow = {cell for cell, share in beside.items() if share > (_FAR if _is_plain(cell) else _LITTLE_GAIN)}
     spare = sorted((cell for cell in groups[1] if cell in slow and cell not in baselines), key=beside.__getitem__)
     ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
-    ordered[1] = Wave(ordered[1].needed, tuple(spare))
+    ordered[1] = Wave(ordered[1].needed, _each_runtime_first(spare, [cell for wave in ordered for cell in wave.needed]))
     return [each for each in ordered if len(each)]
+
+
+def _each_runtime_first(spare: Sequence[Cell], needed: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Spare cells, of which the first of a runtime without a needed cell of the same request come before all others."""
+    seen = {(cell.group, cell.runtime) for cell in needed}
+    first, others = [], []
+    for cell in spare:
+        of_runtime = (cell.group, cell.runtime)
+        (others if of_runtime in seen else first).append(cell)
+        seen.add(of_runtime)
+    return (*first, *others)
 
 
 def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:

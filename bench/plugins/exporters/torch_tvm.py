@@ -1,5 +1,7 @@
-"""Apache TVM: PyTorch's ONNX export, compiled ahead of time for this processor with TVM's own schedules, untuned.
+"""Apache TVM: PyTorch's ONNX export, compiled ahead of time for this processor by TVM's default pipeline.
 
+That pipeline gives no operator a schedule: loops are neither parallel nor tiled, and a convolution takes some fifty
+times as long as in ONNX Runtime. Tuning, which TVM recommends, takes hours and is not done here.
 TVM 0.27 reads no LSTM from ONNX: the export of such a model fails with TVM's reason.
 """
 

@@ -1,4 +1,4 @@
-"""Apache TVM's virtual machine: a compiled model on TVM's own threads."""
+"""Apache TVM's virtual machine: a compiled model, on one thread as TVM 0.27 compiles for a processor by default."""
 
 import shutil
 import tempfile
@@ -15,6 +15,9 @@ class Tvm(Runtime):
     requires = ("tvm",)
     extra = "tvm"
     formats = ("tvm",)
+
+    def one_thread_only(self) -> bool:
+        return True
 
     def environment(self, threads: int) -> dict[str, str]:
         return {"TVM_NUM_THREADS": str(threads)}

@@ -351,6 +351,18 @@ def test_a_plain_export_that_is_far_slower_than_another_is_spare_but_for_the_bas
     assert spare == {0: [slow, baseline], 1: [slow]}
 
 
+def test_of_spare_cells_the_first_of_each_runtime_comes_before_all_others() -> None:
+    """A table is about every engine, however slow: faster variants of an engine that is in it come after them."""
+    cells = list(full())
+    plain = "albert/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
+    slowest = "albert/torch/torch_onnx/raw/tract/cpu/b1t1"
+    changed = [cell.path for cell in in_waves(cells)[1].needed if str(cell.task) == "albert" and cell.chain]
+    usual = [path for path in changed if "/onnxruntime/" in path][:2]
+    ratios = {plain: 0.2, usual[0]: 0.21, usual[1]: 0.2, slowest: 9.0}
+    _, second, _ = in_waves(cells, lambda path: ratios.get(path, 0.0))
+    assert paths(second.spare) == [slowest, usual[1], usual[0]]
+
+
 def test_a_few_cells_are_one_wave() -> None:
     cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
     assert in_waves(cells, lambda path: 1.0) == [Wave(cells)]
