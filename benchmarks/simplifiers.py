@@ -1,9 +1,9 @@
-"""Which simplifier? onnxsim, onnxslim, onnxoptimizer, onnxscript and ONNX Runtime's own levels over the corpus's files.
+"""Which simplifier? onnxsim, onnxslim, onnxoptimizer, onnxscript and ONNX Runtime's own levels over files of others.
 
-Each ONNX file of `corpus.py` is run as it is and after each simplifier, side by side in ONNX Runtime, in a folder and
-with a cache of its own; a file that is over is not tried again. A simplifier wins a file where its copy is shown to be
-faster than the file as it is (95 %, by the model of the measurement), and loses it where slower, or where it fails or
-its outputs are others; a copy that was not timed before the time was up is no loss. `--write` makes
+Each ONNX file of a package of `corpus.toml` is run as it is and after each simplifier, side by side in ONNX Runtime, in
+a folder and with a cache of its own; a file that is over is not tried again. A simplifier wins a file where its copy is
+shown to be faster than the file as it is (95 %, by the model of the measurement), and loses it where slower, or where
+it fails or its outputs are others; a copy that was not timed before the time was up is no loss. `--write` makes
 results/simplifiers/table.md.
 
 Most files are simplified by ONNX Runtime when it loads them, too, so a simplifier gains what that misses.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import fnmatch
 import json
 import os
 import re
@@ -160,8 +161,8 @@ def main() -> None:
         parser.error("a table of some of the files is not to be published: --write without --only")
     place = arguments.folder.resolve()
     found = {}
-    for entry in corpus.entries(place, arguments.only):
-        if entry.path.suffix != ".onnx":
+    for entry in corpus.of_packages(place / "packages", arguments.only.partition("/")[0]):
+        if entry.path.suffix != ".onnx" or not fnmatch.fnmatch(entry.name, arguments.only):
             continue
         copies = tried(entry, place)
         if copies is None:
