@@ -7,8 +7,8 @@ in this order, each beginning at a multiple of `ALIGNED` bytes. A question has a
 
 - `start`, before all others: the answer is empty.
 - `open`, with `artifact`, `threads`, `provider`, `inputs` and `outputs`: open an artifact, of which these outputs alone
-  are to be given; the answer may have the `precision` in which it runs. `session` numbers what is opened, here and in
-  all further questions about it.
+  are to be given; the answer may have the `precision` in which it runs, the time `ns` that loading took, and the reason
+  `untimed` why its times say nothing. `session` numbers what is opened, here and in all further questions about it.
 - `run`, with one request's inputs as arrays: the answer has the outputs as arrays and `ns`, the time of the inference.
 - `burst`, with `request`, the number of one of the requests that were kept, and the fields of
   `bench.measure.clock.BurstPlan`: the answer has `cold` and `steady`, as `bench.measure.clock.burst` returns them.
@@ -49,36 +49,54 @@ _LEFT_OUT = "NODE_"
 """Variables of the user's that change what Node.js does."""
 _OUT_OF_MEMORY = ("out of memory", "allocation failed", "bad_alloc", "bad allocation", "Failed to allocate")
 """Words in the errors of programs that have no memory left."""
+BROWSER = "INFEROMETER_BROWSER"
+"""Variable that names the browser of runtimes in a page; `--browser` sets it."""
 _PR_SET_PDEATHSIG = 1
 _NUMBERS = itertools.count(1)
 """The numbers of the sessions of this process."""
 
 
-class Program:
-    """A running program; it ends with the worker that started it."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        variables = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, preexec_fn=_die_with_parent
-        )
+class Program(abc.ABC):
+    """What runs inferences beside this process and times itself; it ends with the worker that started it."""
 
     @property
+    @abc.abstractmethod
     def pid(self) -> int:
-        """Its process identifier."""
-        return self._process.pid
+        """The identifier of the process that runs the inferences."""
 
+    @abc.abstractmethod
     def ask(
         self, operation: str, fields: Mapping[str, Any] | None = None, arrays: Mapping[str, np.ndarray] | None = None
     ) -> Answer:
         """Ask it to do something, and wait for its answer.
 
-        A worker whose program ended without one ends in the same way, so that its parent tells why.
-
         Raises:
             ArtifactError: it cannot do it; the message is the program's.
-            MemoryError: likewise, for it has none left.
+            MemoryError: likewise, for it has no memory left.
         """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End it."""
+
+
+class PipedProgram(Program):
+    """A process that answers on its standard output."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        variables = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables, preexec_fn=die_with_parent
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(
+        self, operation: str, fields: Mapping[str, Any] | None = None, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> Answer:
+        """See `Program.ask`; a worker whose program ended without an answer ends likewise: its parent tells why."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -95,7 +113,6 @@ class Program:
         return answer
 
     def close(self) -> None:
-        """End it."""
         with self._process:
             self._process.kill()
 
@@ -123,11 +140,13 @@ class ProgramSession(Session):
         pid: the program's process, whose memory, processor time and quiet are those of the session.
     """
 
-    def __init__(self, program: Program, task: Task, number: int, precision: str | None) -> None:
+    def __init__(self, program: Program, task: Task, number: int, opened: Mapping[str, Any]) -> None:
         self._program, self._number = program, number
         self._inputs, self._outputs = ([spec.name for spec in specs] for specs in (task.inputs, task.outputs))
         self._known: list[Arrays] = []
-        self.precision = precision
+        self.precision = opened.get("precision")
+        self.load_ns = opened.get("ns")
+        self.untimed = opened.get("untimed")
         self.pid = program.pid
 
     def run(self, feeds: Arrays) -> Outputs:
@@ -181,41 +200,72 @@ class ProgramRuntime(Runtime, abc.ABC):
 
     def import_packages(self) -> None:
         if type(self).running is None:
-            program = Program(self.command())
-            program.ask("start")
-            type(self).running = program
+            type(self).running = self.start()
+
+    def start(self) -> Program:
+        """Start the program, and have it load what it needs to open artifacts."""
+        program = PipedProgram(self.command())
+        program.ask("start")
+        return program
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         self.import_packages()
         program = type(self).running
         assert program is not None
+        return ProgramSession(program, task, *self._opened(program, artifact, task, provider, threads))
+
+    def _opened(
+        self, program: Program, artifact: Path, task: Task, provider: str, threads: int
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Have a program open an artifact; return the number of the session, and the fields of the answer."""
         ports = {"inputs": [spec.name for spec in task.inputs], "outputs": [spec.name for spec in task.outputs]}
         number = next(_NUMBERS)
         how = {"session": number, "artifact": str(artifact), "provider": provider, "threads": threads}
-        answer = program.ask("open", {**how, **ports})
-        return ProgramSession(program, task, number, answer.fields.get("precision"))
+        return number, program.ask("open", {**how, **ports}).fields
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Have this process killed when its parent dies, also while it computes: a setting that a fork does not inherit."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _write(pipe: IO[bytes], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+def packed(arrays: Mapping[str, np.ndarray]) -> tuple[list[dict[str, Any]], list[Any]]:
+    """What a header says of some arrays, and their values as parts of the data."""
     import numpy as np
 
     listed: list[dict[str, Any]] = []
     parts: list[Any] = []
-    length = 0
     for name, array in arrays.items():
         whole = np.ascontiguousarray(array)
         listed.append({"name": name, "dtype": whole.dtype.name, "shape": list(np.shape(array))})  # a scalar has none
-        padding = -whole.nbytes % ALIGNED
-        parts += [whole.reshape(-1).view(np.uint8).data, bytes(padding)]
-        length += whole.nbytes + padding
+        parts += [whole.reshape(-1).view(np.uint8).data, bytes(-whole.nbytes % ALIGNED)]
+    return listed, parts
+
+
+def unpacked(listed: Sequence[Mapping[str, Any]], data: bytes) -> dict[str, np.ndarray]:
+    """The arrays of a header in its data.
+
+    Raises:
+        ArtifactError: the data are not those that the header says.
+    """
+    import numpy as np
+
+    arrays, begin = {}, 0
+    for each in listed:
+        dtype, shape = np.dtype(each["dtype"]), tuple(each["shape"])
+        num_bytes = dtype.itemsize * math.prod(shape)
+        if begin + num_bytes > len(data):
+            raise ArtifactError(f"the values of {each['name']!r} are fewer than its shape {list(shape)} says")
+        arrays[each["name"]] = np.frombuffer(data, dtype, math.prod(shape), begin).reshape(shape)
+        begin += num_bytes + -num_bytes % ALIGNED
+    return arrays
+
+
+def _write(pipe: IO[bytes], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    listed, parts = packed(arrays)
     text = json.dumps({**header, "arrays": listed}).encode()
-    pipe.write(_LENGTHS.pack(len(text), length) + text)
+    pipe.write(_LENGTHS.pack(len(text), sum(map(len, parts))) + text)
     for part in parts:
         pipe.write(part)
     pipe.flush()
@@ -228,19 +278,11 @@ def _read(pipe: IO[bytes]) -> Answer:
         EOFError: the output ended.
         ArtifactError: it is no frame.
     """
-    import numpy as np
-
     header_bytes, data_bytes = _LENGTHS.unpack(_exactly(pipe, _LENGTHS.size))
     if header_bytes > _MOST_HEADER_BYTES or data_bytes > _MOST_DATA_BYTES:
         raise ArtifactError("the program's answer has no end: something else wrote to its output")
     header, data = json.loads(_exactly(pipe, header_bytes)), _exactly(pipe, data_bytes)
-    arrays, begin = {}, 0
-    for listed in header.pop("arrays", ()):
-        dtype, shape = np.dtype(listed["dtype"]), tuple(listed["shape"])
-        num_bytes = dtype.itemsize * math.prod(shape)
-        arrays[listed["name"]] = np.frombuffer(data, dtype, math.prod(shape), begin).reshape(shape)
-        begin += num_bytes + -num_bytes % ALIGNED
-    return Answer(header, arrays)
+    return Answer(header, unpacked(header.pop("arrays", ()), data))
 
 
 def _exactly(pipe: IO[bytes], length: int) -> bytes:

@@ -30,6 +30,15 @@ class Session(abc.ABC):
     """The process that runs and times the inferences, where it is a program beside this one: `bench.api.program`."""
     last_ns: int | None = None
     """Nanoseconds of the last inference by that program's clock."""
+    load_ns: int | None = None
+    """Nanoseconds that opening the artifact took, where it is to be told without what the harness does besides."""
+    untimed: str | None = None
+    """Why the times of this session say nothing, as on a device that software imitates; None where they do. Its outputs
+    are verified, and it is not timed. It is read only after everything that is timed, as are the next two."""
+    download_bytes: int | None = None
+    """Bytes that a visitor of a page downloads, compressed as a server sends them: the runtime and the artifact."""
+    about: Mapping[str, str] = {}
+    """What the session says about where it ran, by name, such as the adapter that a browser has."""
 
     @abc.abstractmethod
     def run(self, feeds: Arrays) -> Outputs:
@@ -106,6 +115,8 @@ class Runtime(Plugin, abc.ABC):
     """Whether `open` gives a `bench.api.generation.Generator` for a task with a `request`."""
     scores: ClassVar[bool] = True
     """Whether `open` gives a session for other tasks, too: of those that only generate, False."""
+    own_sweep: ClassVar[str] = ""
+    """The named sweep that alone measures it, besides globs that have its name; empty for a runtime of all sweeps."""
     imports: ClassVar[tuple[str, ...]] = ()
     """Names of the modules that `open` needs, where importing the packages in `requires` does not import them all."""
 
@@ -167,6 +178,10 @@ class Runtime(Plugin, abc.ABC):
 
     def program_pid(self) -> int | None:
         """The process of the program that runs its inferences, once it was started; None for a package of Python's."""
+        return None
+
+    def program_import_ns(self) -> int | None:
+        """Nanoseconds that the program took to load its packages, where that is not the time to start it."""
         return None
 
     def builds(self, artifact: Path) -> bool:

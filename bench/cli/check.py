@@ -51,6 +51,7 @@ def check(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
+    browser: options.Browser = None,
     runtime: _Runtime = None,
     provider: _Provider = None,
     batch: _Batch = 1,

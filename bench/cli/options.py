@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import shlex
 import shutil
@@ -99,6 +100,23 @@ Pythons = Annotated[
     list[Path] | None, typer.Option("--python", help="Run with another environment's interpreter, .venv/bin/python.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Download packages and models of gigabytes without asking.")]
+
+
+def _use_browser(path: Path | None) -> Path | None:
+    """Have runtimes in a page use a browser, in this process and all workers."""
+    if path is not None:
+        from bench.api.program import BROWSER  # only here: its import would take time
+
+        os.environ[BROWSER] = str(path.absolute()) if path.exists() else str(path)
+    return path
+
+
+Browser = Annotated[
+    Path | None,
+    typer.Option(
+        "--browser", help="Chromium for runtimes in a page; that of the PATH by default.", callback=_use_browser
+    ),
+]
 
 
 class TellsFormats(typer.core.TyperCommand):

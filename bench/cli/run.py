@@ -26,7 +26,7 @@ ELSEWHERE = "bench.elsewhere"
 """Where a feature's command that calls `run` puts an `Elsewhere` in the context."""
 
 _Named = Annotated[
-    str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, generation, seed or everything.")
+    str | None, typer.Option(help="A named sweep: quick, full, scaling, threads, generation, web, seed or everything.")
 ]
 _Sizes = Annotated[
     list[str] | None,
@@ -66,6 +66,7 @@ def run(
     versions: options.With = None,
     python: options.Pythons = None,
     yes: options.Yes = False,
+    browser: options.Browser = None,
     offline: options.Offline = False,
     budget: _Budget = None,
     margin: Margin = "2%",
@@ -104,9 +105,8 @@ def run(
         options.tell(*(cell.path for cell in cells))
         return
     choice.keep_name(results)
-    goal = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches)
-    settings = Options(method=Method(limits=limits), goal=goal, force=force, whole_split=whole_split)
-    settings = choice.timed(settings, sweep, total_s)
+    goal, method = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches), Method(limits=limits)
+    settings = choice.timed(Options(method=method, goal=goal, force=force, whole_split=whole_split), sweep, total_s)
     output = Output(cells, choice.sizes, results, settings, with_baselines=bool(versions or python))
     ran = _measure(ctx, settings, output, is_own=model is not None, may_be_large=yes)
     if sum(output.show(*each, strict=strict) for each in ran) < len(ran):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import platform
 import shutil
@@ -26,6 +27,7 @@ _LIMIT_S = 900
 _NATIVE = ("darwin", "win32", "linux")
 """Folders of native libraries for systems, of which one is kept."""
 _PROCESSORS = {"x86_64": "x64", "aarch64": "arm64"}
+_ALWAYS_KEPT = ("package.json", "LICENSE*", "README*")
 _READABLE = 0o755
 """Others than the one who installs them may run them."""
 _LOCK, _UNDER_WAY = "lock", "under-way-"
@@ -64,6 +66,7 @@ def _install(program: str, place: Path) -> None:
         if done.returncode != 0:
             raise ArtifactError(f"npm failed: {shortened(' '.join(done.stderr.split()), LONGEST)}")
         _drop_other_systems(folder / "node_modules")
+        _drop_unneeded(folder / "node_modules")
         folder.chmod(_READABLE)
         folder.rename(place)
     finally:
@@ -92,6 +95,14 @@ def _drop_other_systems(modules: Path) -> None:
             continue
         for processor in (path for path in system.iterdir() if path.is_dir() and path.name != own):
             shutil.rmtree(processor)
+
+
+def _drop_unneeded(modules: Path) -> None:
+    """Remove the files that nothing here loads of packages that `package.json` lists under `keep`."""
+    for name, patterns in json.loads((npm.LISTS / "package.json").read_text())["keep"].items():
+        needed = {path for pattern in (*patterns, *_ALWAYS_KEPT) for path in (modules / name).glob(pattern)}
+        for path in [path for path in (modules / name).rglob("*") if path.is_file() and path not in needed]:
+            path.unlink()
 
 
 @contextlib.contextmanager

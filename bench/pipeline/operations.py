@@ -17,6 +17,7 @@ from bench.api import Arrays, Outputs, Samples, Session, Task, ragged
 from bench.api.arrays import load_arrays, save_arrays
 from bench.api.cell import Cell
 from bench.api.decoder import IDS
+from bench.api.errors import ArtifactError
 from bench.api.generation import Generator
 from bench.measure import clock
 from bench.measure.memory import MemoryLog, rss_bytes, rss_bytes_if_started
@@ -25,6 +26,9 @@ from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, output_checks
 from bench.plugins import catalog
 from bench.tasks import formats
+
+_TOLD = ("untimed", "download_bytes", "about")
+"""Attributes of a session that are fields of `Quality` where it has them."""
 
 
 def export(*, task: str, source: str, exporter: str, target: str) -> dict[str, Any]:
@@ -330,6 +334,7 @@ def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays,
         "input_shapes": {name: array.shape for name, array in feeds.items()},
         "io_bytes": sum(array.nbytes for array in feeds.values()) + made_bytes,
         "rss_bytes": _rss_bytes(session),
+        **{name: value for name in _TOLD if (value := getattr(session, name))},
     }
 
 
@@ -381,11 +386,15 @@ def open_session(*, cell: str, artifact: str, inputs: str) -> Opened:
         _import_packages(known, Path(artifact))
     with memory.phase("load"):
         load_ns, session = clock.time_call(lambda: runtime.open(Path(artifact), task=task, **how))
+    if session.untimed:
+        raise ArtifactError(f"not timed: {session.untimed}")
     with memory.phase("first_inference"):
         first_inference_ns = clock.time_call_ns(lambda: session.run(requests[0]))
     first_inference_ns = session.last_ns or first_inference_ns
+    import_ns = runtime.program_import_ns()
     facts = {
-        "load_ns": load_ns,
+        **({} if import_ns is None else {"import_ns": import_ns}),
+        "load_ns": session.load_ns or load_ns,
         "first_inference_ns": first_inference_ns,
         "num_requests": len(requests),
         "quiet": clock.settle(session.pid),

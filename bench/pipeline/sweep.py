@@ -262,8 +262,8 @@ class Sweep:
             self._records[key] = dataclasses.replace(record, launches=(), thread_launches=())
 
     def _groups(self, cells: Sequence[Verified], wanted: set[Cell]) -> list[Group]:
-        """The cells to time, in groups with their baselines, without broken cells and repetitions of the same graph."""
-        sound = [value for value in cells if value.quality.fidelity != BROKEN]
+        """The cells to time, in groups with their baselines, without repetitions of the same graph."""
+        sound = [value for value in cells if value.quality.is_timed]
         twins = same_as([self._records[value.key] for value in sound if value.cell in wanted])
         groups = []
         for request in dict.fromkeys(self._request(value.cell) for value in sound):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fnmatch
 import functools
 import inspect
 import itertools
@@ -125,6 +126,19 @@ def stages_of(max_positions: int) -> list[tuple[int, int]]:
     return [(prompt, new) for prompt, most in longest for new in (1, most)]
 
 
+def web() -> list[Cell]:
+    """The runtimes in a page beside the usual ones of the same formats, plain exports, at one thread and all cores."""
+    threads, own = sorted({1, machine.num_cores()}), web.__name__
+    cells = []
+    for task in _tasks():
+        plain = sorted(cells_of((task,), variants=(RAW,), threads=threads, of_sweep=own), key=_is_general, reverse=True)
+        ours = [cell for cell in plain if catalog.runtime(cell.runtime).own_sweep == own]
+        first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ours)}
+        both = (*ours, *filter(is_usual, plain))
+        cells += [cell for cell in both if first.get(catalog.format_of(cell)) == (cell.source, cell.exporter)]
+    return cells
+
+
 def seed() -> list[Cell]:
     """Published experiments, measured again; `bench show --sweep seed` prints a table of each."""
     return experiments.cells()
@@ -136,7 +150,7 @@ def everything() -> list[Cell]:
     names = list(loading.find("models"))
     names += [str(TaskName(name, Role.GENERATION)) for name in names if catalog.task(name).decoder is not None]
     variants = list(dict.fromkeys((RAW, *catalog.variants(), *_CHAINS)))
-    return cells_of(names, variants=variants, threads=threads, with_unmade=True)
+    return cells_of(names, variants=variants, threads=threads, with_unmade=True, of_sweep=None)
 
 
 def _tasks() -> list[str]:
@@ -193,6 +207,7 @@ def cells_of(
     exporters: Mapping[str, Exporter] | None = None,
     with_ways_out: bool = False,
     with_unmade: bool = False,
+    of_sweep: str | None = "",
 ) -> list[Cell]:
     """All cells of some tasks whose parts fit together.
 
@@ -206,6 +221,7 @@ def cells_of(
         exporters: by name; None for all exporters.
         with_ways_out: whether to list runtimes that are ways out for other models: see `Runtime.stands_in_for`.
         with_unmade: whether to list plugins whose environment would have to be made first, too.
+        of_sweep: the sweep whose own runtimes to list, too, see `Runtime.own_sweep`; None for those of all sweeps.
     """
     cells = []
     runtimes = _sound("runtimes", catalog.runtime)
@@ -228,6 +244,7 @@ def cells_of(
                 if format_ in runtime.formats
                 and (runtime.generates if generates else runtime.scores)
                 and (with_ways_out or runtime.stands_in_for(task) is not False)
+                and (of_sweep is None or runtime.own_sweep in ("", of_sweep))
             ]
             cells += [
                 Cell(**parts, chain=chain, runtime=opener, provider=provider, batch=batch, threads=number)
@@ -307,6 +324,7 @@ def _matching(glob: str, pool: Sequence[Cell]) -> list[Cell]:
     matching = [cell for cell in pool if matches(cell, [glob])]
     if not matching:
         raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
+    matching = _of_no_sweep_but_named(matching, glob)
     unmade = {(kind, name) for kind, name in isolated.unmade() if name not in re.split(r"[/+]", glob)}
     usable = _made(matching, unmade)
     if not usable:
@@ -317,6 +335,24 @@ def _matching(glob: str, pool: Sequence[Cell]) -> list[Cell]:
             fix=f"`bench install {names} --yes` makes it",
         )
     return usable
+
+
+def _of_no_sweep_but_named(cells: Sequence[Cell], glob: str) -> list[Cell]:
+    """The cells without those of runtimes that only a sweep of their own measures, but for runtimes that a glob names.
+
+    Raises:
+        InputError: no cell is left.
+    """
+    parts = [part for part in glob.split("/") if part.strip("*?")]
+
+    def is_named(cell: Cell) -> bool:
+        return any(fnmatch.fnmatchcase(str(cell.runtime), part) for part in parts)
+
+    chosen = [cell for cell in cells if not catalog.runtime(cell.runtime).own_sweep or is_named(cell)]
+    if not chosen:
+        names = sorted({str(cell.runtime) for cell in cells})
+        raise InputError(f"{glob!r} matches cells of {', '.join(names)} alone, which a glob has to name")
+    return chosen
 
 
 def _apart(glob: str) -> tuple[str, TaskName]:

@@ -83,6 +83,8 @@ def rows(
         row.same_as = twins.get(path)
         _add_quality(row, record, records)
         parameters.add(row, record)
+        if row.untimed is not None:
+            return row
         launches = compared(record, records)
         _add_timing(row, launches)
         if (group := fitted.of(path)) is not None:
@@ -177,6 +179,8 @@ def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) ->
     row.metric_name, row.metric = quality.metric_name, (quality.metrics or {}).get(quality.metric_name or "")
     row.metric_loss, row.max_abs_error = quality.metric_loss, quality.max_abs_error
     row.metric_samples = _known(quality.num_samples)
+    row.untimed, row.download_bytes = _known(quality.untimed), _known(quality.download_bytes)
+    row.about = ", ".join(f"{name} {value}" for name, value in (_known(quality.about) or {}).items()) or None
     row.placement = _placement(quality.placement)
     row.judged_as, row.chance = _known(quality.judged_as), _known(quality.chance)
     reference = _reference_of(quality, records)
@@ -265,6 +269,8 @@ def _add_timing(row: Row, launches: Sequence[Launch]) -> None:
     row.latency_p50_ns = float(np.median(medians)) if medians else None  # where no baseline places it in the model
     row.throughput_per_s = row.batch * 1e9 / float(samples.mean())
     row.input_spread = inputs.spread(launches)
+    imports = [launch.import_ns for launch in launches if launch.import_ns is not None]
+    row.import_ns = float(np.median(imports)) if imports else None
     row.load_ns = float(np.median([launch.load_ns for launch in launches]))
     row.first_inference_ns = float(np.median([launch.first_inference_ns for launch in launches]))
     row.peak_rss_bytes = int(np.median(peaks))

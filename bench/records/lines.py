@@ -145,6 +145,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         rss_bytes: resident memory of the worker after the split; of several workers, that of the largest.
         cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
         placement: parts of the artifact by provider, see `Runtime.inspect`.
+        untimed: why the times of this cell would say nothing, so that it has none; unset where it is timed.
+        download_bytes: what a visitor of a page downloads to run it, compressed by gzip: the runtime and the artifact;
+            unset for what runs in no page.
+        about: what the session says about where it ran, by name; unset where it says nothing.
         generation: facts about an engine that generates text; unset for others.
         doubts: what the outputs leave open of a row that is otherwise sound, or what about the model may make them
             differ; None for nothing. In lines of an earlier version it is in `warning`.
@@ -182,6 +186,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     cost: Cost | None = None
     placement: Mapping[str, Placed] | None = None
     generation: Generation | msgspec.UnsetType = msgspec.UNSET
+    untimed: str | msgspec.UnsetType = msgspec.UNSET
+    download_bytes: Size | msgspec.UnsetType = msgspec.UNSET
+    about: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
     doubts: str | None = None
     warning: str | None = None
     time: str | None = None
@@ -209,6 +216,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         """
         is_reference = self.reference is not None and _without_sizes(path) == _without_sizes(self.reference)
         return is_reference or (self.fidelity == "exact" and self.precision == precision)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the cell may be timed: its outputs are not broken, and its times say something."""
+        return self.fidelity != "broken" and self.untimed is msgspec.UNSET
 
     @property
     def is_whole(self) -> bool:

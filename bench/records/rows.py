@@ -22,6 +22,7 @@ class Row:
     Attributes:
         status: `ok`, `skipped` (cannot run here) or `failed`; `reason` says why.
         fidelity: `exact`, `close`, `drifted` or `broken`; a broken row has no place in a ranking.
+        untimed: why the row has no times although its outputs are right: they would say nothing.
         same_as: the cell whose artifact is the same graph with the same weights; this one was not timed.
         placement: how many nodes and which share of the MACs each provider runs.
         warning: a remark on a row that is otherwise sound, such as nodes that fell back to another provider, or an
@@ -41,6 +42,8 @@ class Row:
         convention: what that bound takes for granted, in a few words; None where it follows from the metric alone.
         metric_samples: held-out samples that were judged, the first in a drawn order; None for the whole split.
         aa_low: interval of the ratio of the baseline to a second copy of itself in the same blocks, of three or more.
+        import_ns: time to import the packages; of a page, from the navigation until the runtime was loaded.
+        download_bytes: what a visitor of a page downloads, compressed by gzip: the runtime and the model.
         model_rss_bytes: growth of the peak over the process with its packages imported.
         input_spread: standard deviation of the latency between inputs, as a share of it; None where it is no more than
             noise, or where a single input was timed.
@@ -59,6 +62,7 @@ class Row:
         machine: processor, microarchitecture and number of cores, see `bench.measure.processors.description`.
         measured: the day of its launches (UTC), or the first and the last joined by ` to `.
         packages: versions of the packages that ran it, such as `numpy 2.3.4, onnxruntime 1.23.2`.
+        about: where it ran, as a page says it: the browser, its sandbox, the tick of its clock, its adapter.
     """
 
     cell: Annotated[str, _UNSHOWN]
@@ -74,6 +78,7 @@ class Row:
     status: str
     reason: Annotated[str | None, _UNSHOWN] = None
     fidelity: str | None = None
+    untimed: str | None = None
     same_as: str | None = None
     placement: str | None = None
     warning: Annotated[str | None, _UNSHOWN] = None
@@ -102,11 +107,13 @@ class Row:
     q_value: float | None = None
     aa_low: Annotated[float | None, ColumnSpec(unit=Unit.RATIO)] = None
     aa_high: Annotated[float | None, ColumnSpec(unit=Unit.RATIO, in_details=False)] = None
+    import_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME)] = None
     load_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME)] = None
     first_inference_ns: Annotated[float | None, ColumnSpec(unit=Unit.TIME)] = None
     peak_rss_bytes: Annotated[int | None, ColumnSpec(title="peak memory", unit=Unit.BYTES)] = None
     model_rss_bytes: Annotated[int | None, ColumnSpec(title="memory", unit=Unit.BYTES, export="memory")] = None
     size_bytes: Annotated[int | None, ColumnSpec(unit=Unit.BYTES, export="size")] = None
+    download_bytes: Annotated[int | None, ColumnSpec(title="download", unit=Unit.BYTES)] = None
     num_params: Annotated[int | None, ColumnSpec(title="parameters")] = None
     num_params_from: str | None = None
     num_params_note: str | None = None
@@ -138,6 +145,7 @@ class Row:
     machine: Annotated[str | None, _UNSHOWN] = None
     measured: Annotated[str | None, _UNSHOWN] = None
     packages: Annotated[str | None, _UNSHOWN] = None
+    about: str | None = None
 
     @property
     def task_name(self) -> TaskName:

@@ -63,6 +63,7 @@ def compare(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
+    browser: options.Browser = None,
     budget: _Budget = _BUDGET,
     launches: _Launches = 6,
 ) -> None:

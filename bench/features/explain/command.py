@@ -38,6 +38,7 @@ def explain(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
+    browser: options.Browser = None,
     results: options.Results = options.RESULTS,
     format: options.Tables = "table",
 ) -> None:

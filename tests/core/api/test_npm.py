@@ -84,6 +84,24 @@ def test_packages_are_installed_whole_without_scripts_and_those_of_other_systems
     assert npm_packages.install() == place, "what is there is not installed again"
 
 
+def test_of_packages_that_say_so_only_the_files_that_are_loaded_stay(place: Path, tmp_path: Path) -> None:
+    dist, other = "node_modules/onnxruntime-web/dist", "node_modules/other/dist"
+    lines = [
+        f"/bin/mkdir -p {dist} {other}",
+        f"for file in ort.wasm.min.mjs ort.wasm.min.mjs.map ort.all.mjs; do echo x > {dist}/$file; done",
+        f"echo x > {dist}/../package.json; echo x > {other}/any.js",
+    ]
+    npm_does(tmp_path, "\n".join(lines))
+    npm_packages.install()
+    left = {
+        path.relative_to(place / "node_modules").as_posix()
+        for path in place.glob("node_modules/**/*")
+        if path.is_file()
+    }
+    kept = {"onnxruntime-web/dist/ort.wasm.min.mjs", "onnxruntime-web/package.json", "other/dist/any.js"}
+    assert left == kept
+
+
 def test_an_installation_that_fails_leaves_nothing(place: Path, tmp_path: Path) -> None:
     npm_does(tmp_path, "/bin/mkdir node_modules; echo 'npm error code EINTEGRITY' >&2; exit 1")
     with pytest.raises(ArtifactError, match=r"^npm failed: npm error code EINTEGRITY"):
@@ -129,7 +147,12 @@ def test_figures_depend_on_the_program_and_on_what_runs_it(tmp_path: Path, monke
     monkeypatch.setattr(npm, "node_version", lambda: "v1.2.3")
     assert provenance.versions_run(cell)["node"] == "v1.2.3", "it is shown beside the figures, and part of their key"
     before = code_digests.of_plugin(runtime)
-    assert {path.name for path in npm.files()} == {"package.json", "package-lock.json", "worker.mjs"}
+    assert {path.name for path in npm.files()} == {
+        "package.json",
+        "package-lock.json",
+        "shared.mjs",
+        "worker.mjs",
+    }
     changed = shutil.copy(npm.LISTS / "worker.mjs", tmp_path)
     with Path(changed).open("a") as file:
         file.write("// changed\n")

@@ -18,15 +18,15 @@ from bench.records.store import Record
 from support import records as made
 
 KEYS = (
-    "cell task source exporter variant runtime provider precision batch threads status reason fidelity same_as "
+    "cell task source exporter variant runtime provider precision batch threads status reason fidelity untimed same_as "
     "placement warning "
     "latency_p50_ns latency_p50_low_ns latency_p50_high_ns latency_p90_ns latency_p99_ns throughput_per_s input_spread "
-    "ratio ratio_low ratio_high verdict q_value aa_low aa_high load_ns first_inference_ns peak_rss_bytes "
-    "model_rss_bytes size_bytes num_params num_params_from num_params_note macs macs_per_byte gmacs_per_s peak_share "
-    "roof_share bound ttft_ns "
+    "ratio ratio_low ratio_high verdict q_value aa_low aa_high import_ns load_ns first_inference_ns peak_rss_bytes "
+    "model_rss_bytes size_bytes download_bytes num_params num_params_from num_params_note macs macs_per_byte "
+    "gmacs_per_s peak_share roof_share bound ttft_ns "
     "loss metric metric_name judged_as chance chance_note busy_note "
     "metric_loss metric_loss_high metric_loss_note metric_loss_unit convention metric_samples "
-    "max_abs_error num_launches num_samples machine measured packages"
+    "max_abs_error num_launches num_samples machine measured packages about"
 )
 
 BASELINE, HALVE, PRUNE, OTHER_GROUP = made.BASELINE, made.HALVE, made.PRUNE, made.OTHER_GROUP

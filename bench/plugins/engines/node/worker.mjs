@@ -3,16 +3,10 @@
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { burst, packed, unpacked } from './shared.mjs';
 
 const OUTPUT = 1;
-const ALIGNED = 8;
 const LENGTHS = 12;
-const VIEWS = {
-  float32: Float32Array, float64: Float64Array, float16: Uint16Array,
-  int64: BigInt64Array, int32: Int32Array, int16: Int16Array, int8: Int8Array,
-  uint64: BigUint64Array, uint32: Uint32Array, uint16: Uint16Array, uint8: Uint8Array, bool: Uint8Array,
-};
-
 const require = createRequire(path.join(process.argv[2], 'package.json'));
 let ort;
 const sessions = new Map(); // by number: the session, the outputs to give, and the requests that are kept
@@ -32,15 +26,7 @@ function readFrame() {
   const lengths = new DataView(readExactly(LENGTHS));
   const header = JSON.parse(new TextDecoder().decode(readExactly(lengths.getUint32(0, true))));
   const data = readExactly(Number(lengths.getBigUint64(4, true)));
-  const arrays = {};
-  let begin = 0;
-  for (const { name, dtype, shape } of header.arrays) {
-    const size = shape.reduce((product, dim) => product * dim, 1);
-    const values = new VIEWS[dtype](data, begin, size);
-    arrays[name] = { dtype, shape, values };
-    begin += values.byteLength + (ALIGNED - values.byteLength % ALIGNED) % ALIGNED;
-  }
-  return [header, arrays];
+  return [header, unpacked(header.arrays, data)];
 }
 
 function writeWhole(bytes) {
@@ -48,14 +34,9 @@ function writeWhole(bytes) {
 }
 
 function writeFrame(header, tensors) {
-  const parts = [];
-  header.arrays = [];
-  for (const [name, tensor] of Object.entries(tensors)) {
-    const values = tensor.data;
-    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-    header.arrays.push({ name, dtype: tensor.type, shape: tensor.dims });
-    parts.push(bytes, new Uint8Array((ALIGNED - bytes.length % ALIGNED) % ALIGNED));
-  }
+  const values = Object.entries(tensors).map(([name, { type, dims, data }]) => [name, { dtype: type, shape: dims, values: data }]);
+  const [listed, parts] = packed(Object.fromEntries(values));
+  header.arrays = listed;
   const text = new TextEncoder().encode(JSON.stringify(header));
   const lengths = new DataView(new ArrayBuffer(LENGTHS));
   lengths.setUint32(0, text.length, true);
@@ -78,31 +59,8 @@ async function timed(session, arrays) {
   return [Number(process.hrtime.bigint() - start), made];
 }
 
-// See `burst` of bench/measure/clock.py.
-async function burst(session, arrays, plan) {
-  globalThis.gc(); // of what is collected in the burst, as little as can be is of earlier requests
-  const now = () => Number(process.hrtime.bigint() - origin);
-  const origin = process.hrtime.bigint();
-  const cold = [];
-  const steady = [];
-  let end = now();
-  const endWarm = end + plan.warm_ns;
-  while (cold.length < plan.min_cold || (end < endWarm && cold.length < plan.max_runs)) {
-    const start = now();
-    await infer(session, arrays);
-    end = now();
-    cold.push(end - start);
-  }
-  const endBurst = end + plan.target_ns;
-  while (steady.length < plan.max_runs) {
-    const start = now();
-    await infer(session, arrays);
-    end = now();
-    steady.push(end - start);
-    if (end >= endBurst && steady.length >= plan.min_runs) break;
-  }
-  return { cold, steady };
-}
+const origin = process.hrtime.bigint();
+const now = () => Number(process.hrtime.bigint() - origin);
 
 async function answer(header, arrays) {
   const session = sessions.get(header.session);
@@ -127,7 +85,7 @@ async function answer(header, arrays) {
       session.kept.set(header.request, arrays);
       return [{}, {}];
     case 'burst':
-      return [await burst(session, session.kept.get(header.request), header), {}];
+      return [await burst((arrays) => infer(session, arrays), session.kept.get(header.request), header, now), {}];
     case 'close':
       sessions.delete(header.session);
       await session.opened.release();

@@ -1,0 +1,297 @@
+"""Chromium, found and driven without a library: over the pipe of its DevTools, so that no port is open.
+
+Source: the DevTools protocol, https://chromedevtools.github.io/devtools-protocol; each message ends with a zero byte.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import fcntl
+import functools
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api.errors import ArtifactError
+from bench.api.program import BROWSER, die_with_parent
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+_PLAYWRIGHT = "chromium-[0-9]*/chrome-linux*/chrome"
+_VERSION_S = 30.0
+_ENDING_S = 5.0
+_MOST_CHUNK = 1 << 16
+_LONGEST_ANSWER = 1 << 26
+_MOST_LINES = 50
+_FLAGS = (
+    "--headless=new",
+    "--remote-debugging-pipe",
+    # Nothing that slows down a page because nobody looks at it.
+    "--disable-background-timer-throttling",
+    "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-hang-monitor",
+    "--disable-ipc-flooding-protection",
+    # Nothing that the browser does for itself beside the page: a spare renderer, updates, reports, extensions.
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-component-update",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-features=SpareRendererForSitePerProcess,Translate,OptimizationHints,MediaRouter,"
+    "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint",
+    "--disable-sync",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--no-default-browser-check",
+    "--no-first-run",
+    "--password-store=basic",
+    # No network but the loopback, beside the namespace in which the worker is.
+    "--disable-quic",
+    "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-dev-shm-usage",  # containers have little of it
+    "--js-flags=--expose-gc",
+)
+NO_SANDBOX = "--no-sandbox"
+"""As root, Chromium starts with this flag only."""
+
+
+def path() -> str | None:
+    """The browser: that which `--browser` names, Chromium or Chrome on the PATH, or the newest that playwright has."""
+    if named := os.environ.get(BROWSER):
+        return named
+    for name in _NAMES:
+        if (program := shutil.which(name)) is not None:
+            return program
+    folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path("~/.cache/ms-playwright").expanduser())
+    of_playwright = sorted((int(file.parts[-3].rpartition("-")[2]), file) for file in folder.glob(_PLAYWRIGHT))
+    return str(of_playwright[-1][1]) if of_playwright else None
+
+
+def lacking() -> str | None:
+    """Why there is no browser, with the command that mends it; None where there is one."""
+    program = path()
+    if program is None:
+        return "no Chromium found; `apt-get install chromium`, or --browser PATH"
+    if shutil.which(program) is None:
+        return f"no browser at {program}; `apt-get install chromium`, or another --browser PATH"
+    return None if _version_of(program) else f"{program} does not tell its version: it is no Chromium"
+
+
+def version() -> str:
+    """The version of the browser, such as `156.0.8078.108`; empty where there is none."""
+    program = path()
+    return "" if program is None else _version_of(program)
+
+
+@functools.cache
+def _version_of(program: str) -> str:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=_VERSION_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    version = re.search(r"\d+(\.\d+){3}", done.stdout)
+    return version.group() if version else ""
+
+
+def command(*more: str) -> list[str]:
+    """The browser with its flags, but for the folder of its profile."""
+    return [path() or _NAMES[0], *_FLAGS, *([NO_SANDBOX] if os.geteuid() == 0 else []), *more]
+
+
+class Browser:
+    """A running browser with an empty profile, which is removed when it ends.
+
+    Attributes:
+        lines: the last lines that the page wrote to its console, and errors that nothing in it caught.
+    """
+
+    def __init__(self, program: Sequence[str]) -> None:
+        self.lines: collections.deque[str] = collections.deque(maxlen=_MOST_LINES)
+        self._numbers = itertools.count(1)
+        self._buffer = bytearray()
+        self._profile = tempfile.mkdtemp(prefix="browser-")
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the browser)
+        theirs_in, self._writes = os.pipe()
+        self._reads, theirs_out = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*program, f"--user-data-dir={self._profile}", "about:blank"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                env=_variables(self._profile),
+                preexec_fn=functools.partial(_begin, theirs_in, theirs_out),
+                close_fds=False,  # it is told to use descriptors 3 and 4; none of this process is inheritable
+            )
+        except OSError as error:
+            self._remove_profile()
+            raise ArtifactError(f"the browser does not start: {error}") from error
+        finally:
+            os.close(theirs_in)
+            os.close(theirs_out)
+        try:
+            self._attach()
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self) -> None:
+        """Find the browser's one page, to speak with it."""
+        self.product = str(self.call("Browser.getVersion")["product"])
+        (target,) = [each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page"]
+        self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        for domain in ("Inspector", "Page", "Runtime"):
+            self.on_page(f"{domain}.enable")
+
+    @property
+    def pid(self) -> int:
+        """The browser's own process, above that of the page."""
+        return self._process.pid
+
+    def call(self, method: str, *, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the protocol.
+
+        Raises:
+            ArtifactError: the browser refuses, the page crashed, or the browser ended.
+        """
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": parameters}
+        text = json.dumps(message if session is None else {**message, "sessionId": session}).encode() + b"\0"
+        try:
+            while text:
+                text = text[os.write(self._writes, text) :]
+        except BrokenPipeError:
+            raise self._ended() from None
+        while True:
+            answer = self._read()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise ArtifactError(f"the browser refuses {method}: {answer['error'].get('message')}")
+                result: dict[str, Any] = answer["result"]
+                return result
+            self._note(answer)
+
+    def on_page(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the page's part of the protocol; see `call`."""
+        return self.call(method, session=self._session, **parameters)
+
+    def open(self, address: str) -> None:
+        """Go to an address, and wait until the page and its modules are loaded.
+
+        Raises:
+            ArtifactError: it cannot be opened.
+        """
+        answer = self.on_page("Page.navigate", url=address)
+        if "errorText" in answer:
+            raise ArtifactError(f"the page cannot be opened: {answer['errorText']}")
+        while self._note(self._read()) != "Page.loadEventFired":
+            pass
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression in the page, once its promise has one.
+
+        Raises:
+            ArtifactError: it throws, or the page crashed.
+        """
+        answer = self.on_page("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise ArtifactError(f"in the page: {_of_exception(answer['exceptionDetails'])}")
+        return answer["result"].get("value")
+
+    def renderers(self) -> dict[int, float]:
+        """The processes that run pages, with the seconds of processor time of each."""
+        processes = self.call("SystemInfo.getProcessInfo")["processInfo"]
+        return {each["id"]: each["cpuTime"] for each in processes if each["type"] == "renderer"}
+
+    def close(self) -> None:
+        """End the browser and all its processes, and remove its profile."""
+        with contextlib.suppress(ArtifactError, OSError):
+            self.call("Browser.close")
+        try:
+            self._process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        with contextlib.suppress(ProcessLookupError):  # what it started ends after it
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for descriptor in (self._reads, self._writes):
+            os.close(descriptor)
+        self._log.close()
+        self._remove_profile()
+
+    def _remove_profile(self) -> None:
+        end = time.monotonic() + _ENDING_S  # its other processes end after it, and may still write
+        while Path(self._profile).exists() and time.monotonic() < end:
+            shutil.rmtree(self._profile, ignore_errors=True)
+
+    def _read(self) -> dict[str, Any]:
+        while (end := self._buffer.find(b"\0")) < 0:
+            data = os.read(self._reads, _MOST_CHUNK)
+            if not data:
+                raise self._ended()
+            self._buffer += data
+            if len(self._buffer) > _LONGEST_ANSWER:
+                raise ArtifactError("the answer of the page has no end")
+        message: dict[str, Any] = json.loads(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return message
+
+    def _note(self, event: dict[str, Any]) -> str:
+        """Keep what an event says; return its name.
+
+        Raises:
+            ArtifactError: the page crashed.
+        """
+        name, values = str(event.get("method", "")), event.get("params", {})
+        if name == "Inspector.targetCrashed":
+            raise ArtifactError(f"the page crashed: its process ended{self.last_words()}")
+        if name == "Runtime.consoleAPICalled":
+            self.lines.append(" ".join(str(each.get("value", each.get("description", ""))) for each in values["args"]))
+        elif name == "Runtime.exceptionThrown":
+            self.lines.append(_of_exception(values["exceptionDetails"]))
+        return name
+
+    def last_words(self) -> str:
+        """The last line of the page's console, for a reason; empty where it has none."""
+        return f" ({self.lines[-1]})" if self.lines else ""
+
+    def _ended(self) -> ArtifactError:
+        try:
+            status: object = self._process.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            status = "unknown"
+        self._log.seek(0)
+        said = self._log.read()[-_MOST_CHUNK:].decode(errors="replace").strip().rpartition("\n")[2]
+        return ArtifactError(f"the browser ended, with status {status}" + (f" ({said})" if said else ""))
+
+
+def _begin(reads: int, writes: int) -> None:
+    """In the new process: put the two ends of the pipes where the browser looks for them."""
+    die_with_parent()
+    os.setpgid(0, 0)
+    for number, descriptor in enumerate([fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (reads, writes)], start=3):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+def _variables(folder: str) -> dict[str, str]:
+    """The environment of the browser, whose caches are with its profile."""
+    own = ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")
+    return {**os.environ, **dict.fromkeys(own, folder), "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+
+
+def _of_exception(details: dict[str, Any]) -> str:
+    thrown = details.get("exception", {})
+    return str(thrown.get("description") or thrown.get("value") or details.get("text", "an error"))

@@ -1,0 +1,54 @@
+// onnxruntime-web in the page: WebAssembly with SIMD, or WebGPU.
+
+// An ONNX file with one Identity: opening it loads the WebAssembly, which then is no part of opening the model.
+const SMALLEST = '08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a020801'
+  + '620f0a0179120a0a08080112040a02080142040a00100d';
+const BUNDLES = { wasm: 'ort.wasm.min.mjs', webgpu: 'ort.webgpu.min.mjs' };
+let ort;
+
+const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
+
+export async function load({ threads, provider, packages }) {
+  const folder = `${packages}onnxruntime-web/dist/`;
+  const about = provider === 'webgpu' ? await adapter() : {};
+  ort = await import(`${folder}${BUNDLES[provider]}`);
+  ort.env.wasm.numThreads = threads;
+  ort.env.wasm.wasmPaths = folder;
+  ort.env.logLevel = 'error';
+  const model = await ort.InferenceSession.create(bytesOf(SMALLEST), { executionProviders: [provider] });
+  await model.release();
+  return about;
+}
+
+// What the browser says of its adapter for WebGPU.
+async function adapter() {
+  const found = await navigator.gpu?.requestAdapter();
+  if (!found) throw new Error('this browser has no adapter for WebGPU here');
+  const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
+  const name = [vendor, architecture, device, description].filter(Boolean).join(' ') || 'unnamed';
+  const imitated = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
+  return { adapter: name, 'adapter features': [...found.features].sort().join(' '), ...(imitated && { imitated: 'yes' }) };
+}
+
+export async function open(content, { provider, outputs, profiled = false }) {
+  const model = await ort.InferenceSession.create(content, {
+    executionProviders: [provider], graphOptimizationLevel: 'all', enableProfiling: profiled,
+  });
+  return {
+    facts: {},
+    async infer(arrays) {
+      const feeds = {};
+      for (const [name, { dtype, shape, values }] of Object.entries(arrays)) {
+        feeds[name] = new ort.Tensor(dtype, values, shape);
+      }
+      const tensors = await model.run(feeds, outputs);
+      const made = {};
+      for (const [name, tensor] of Object.entries(tensors)) {
+        made[name] = { dtype: tensor.type, shape: tensor.dims, values: tensor.data };
+      }
+      return made;
+    },
+    release: () => model.release(),
+    endProfiling: () => model.endProfiling(),
+  };
+}

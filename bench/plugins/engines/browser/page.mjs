@@ -1,0 +1,115 @@
+// The page's side of bench/plugins/engines/browser/page.py: answers its questions by the engine that `start` names.
+import { burst, packed, unpacked } from './shared/shared.mjs';
+
+const MOST_LINES = 20;
+const LOOK_MS = 30;
+const sessions = new Map(); // by number: the model, and the requests that are kept
+const lines = []; // what was written to the console since the last question
+let engine;
+
+for (const name of ['error', 'warn', 'log', 'info', 'debug']) {
+  const write = console[name].bind(console);
+  console[name] = (...words) => {
+    lines.push(words.map(String).join(' '));
+    if (lines.length > MOST_LINES) lines.shift();
+    write(...words);
+  };
+}
+
+const now = () => Math.round(performance.now() * 1e6);
+
+// Nanoseconds between two ticks of the clock, the least that was seen.
+function tick() {
+  let last = now();
+  let least = Infinity;
+  for (const end = last + LOOK_MS * 1e6; last < end;) {
+    const next = now();
+    if (next > last) least = Math.min(least, next - last);
+    last = next;
+  }
+  return least;
+}
+
+async function fetched(path) {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error(`${path}: status ${answer.status}`);
+  return answer.arrayBuffer();
+}
+
+async function arraysOf({ arrays, number }) {
+  return arrays.length ? unpacked(arrays, await fetched(`data/${number}`)) : {};
+}
+
+async function timed(infer, arrays) {
+  lines.length = 0;
+  const start = now();
+  const outputs = await infer(arrays);
+  return [now() - start, outputs];
+}
+
+const operations = {
+  async start({ engine: name, threads, provider }) {
+    const start = now();
+    engine = await import(`./${name}.mjs`);
+    const about = await engine.load({ threads, provider, packages: new URL('packages/', location).href });
+    const ns = loadedNs + now() - start;
+    return { ns, about: about ?? {}, tick_ns: tick(), isolated: crossOriginIsolated };
+  },
+  async open({ session, provider, threads, inputs, outputs }) {
+    lines.length = 0;
+    const start = now();
+    const content = new Uint8Array(await fetched(`artifact/${session}`));
+    const model = await engine.open(content, { provider, threads, inputs, outputs, lines });
+    const ns = now() - start;
+    sessions.set(session, { model, kept: new Map() });
+    return { ns, ...model.facts };
+  },
+  async run(question) {
+    const { model } = sessions.get(question.session);
+    const arrays = await arraysOf(question);
+    const [ns, outputs] = await timed(model.infer, arrays);
+    const [listed, parts] = packed(outputs);
+    await fetch(`data/${question.number}`, { method: 'POST', body: new Blob(parts) });
+    return { ns, arrays: listed };
+  },
+  async keep(question) {
+    sessions.get(question.session).kept.set(question.request, await arraysOf(question));
+    return {};
+  },
+  async burst({ session, request, ...plan }) {
+    const { model, kept } = sessions.get(session);
+    const start = now();
+    const samples = await burst(model.infer, kept.get(request), plan, now);
+    return { ...samples, span_ns: now() - start };
+  },
+  async close({ session }) {
+    const { model } = sessions.get(session);
+    sessions.delete(session);
+    await model.release?.();
+    return {};
+  },
+  async profile(question) {
+    const { model } = sessions.get(question.session);
+    return model.profile(await arraysOf(question), question.num_runs);
+  },
+  async work({ ms }) { // for the worker to see which process is this page's
+    for (const end = performance.now() + ms; performance.now() < end;);
+    return {};
+  },
+  async nothing() {
+    return {};
+  },
+};
+
+globalThis.ask = async (question) => {
+  let answer;
+  try {
+    answer = await operations[question.operation](question);
+  } catch (error) {
+    const text = typeof error === 'number' ? `exception ${error} of C++` : String(error?.message ?? error);
+    answer = { error: text, lines: lines.slice() };
+  }
+  return { ...answer, visibility: document.visibilityState };
+};
+
+const loadedNs = now(); // since the navigation began

@@ -1,0 +1,158 @@
+"""A page as a program beside the worker: it opens artifacts, runs them and times itself.
+
+Questions go over the pipe of the browser's DevTools, arrays over HTTP on the loopback. At each burst, the page's clock
+is compared with this process's.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.api import npm
+from bench.api.errors import ArtifactError
+from bench.api.program import Answer, Program, packed, unpacked
+from bench.plugins.engines.browser.browser import NO_SANDBOX, Browser
+from bench.plugins.engines.browser.server import Server
+
+if TYPE_CHECKING:
+    import numpy as np
+
+HERE = Path(__file__).parent
+_PAGES = {"": HERE, "shared": npm.LISTS}
+_WORK_MS = 60
+"""Time for which the page computes, so that its process is told from others by the processor time."""
+GZIP_LEVEL = 6
+"""The level of gzip at which servers such as Apache compress where nothing else is set."""
+_LEAST_BURSTS = 8
+_LATE_NS, _LATE_SHARE = 25_000_000, 0.5
+"""By how much the worker may see the median burst end later than the page does, beside what a question costs."""
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "allocation failed",
+    "bad_alloc",
+    "failed to allocate",
+)
+
+
+class Page(Program):
+    """A page in a browser of its own.
+
+    Args:
+        command: the browser with its flags.
+        engine: the module beside this file that opens artifacts, without its suffix.
+        threads: threads of WebAssembly.
+        provider: the engine's provider.
+
+    Attributes:
+        import_ns: nanoseconds from the navigation until the engine was loaded, without what the harness does besides.
+        about: what is to be said of where the page runs.
+        is_imitated: whether the adapter is one that software imitates.
+
+    Raises:
+        ArtifactError: the browser or the engine does not start.
+    """
+
+    def __init__(self, command: Sequence[str], *, engine: str, threads: int, provider: str) -> None:
+        self._numbers = itertools.count(1)
+        self._late_ns: list[int] = []
+        self._server = Server({**_PAGES, "packages": npm.folder() / "node_modules"})
+        try:
+            self._browser = Browser(command)
+        except BaseException:
+            self._server.close()
+            raise
+        try:
+            self._browser.open(self._server.address + "page.html")
+            how = {"engine": engine, "threads": threads, "provider": provider}
+            started = self.ask("start", how).fields
+            if not started["isolated"]:
+                raise ArtifactError("the page is not isolated from other origins: it has a coarse clock and no threads")
+            self._pid = self._renderer()
+        except BaseException:
+            self.close()
+            raise
+        self.import_ns = int(started["ns"])
+        self.is_imitated = "imitated" in started["about"]
+        sandbox = "off, as root" if NO_SANDBOX in command else "on"
+        self.about = {
+            "browser": self._browser.product,
+            "sandbox": sandbox,
+            "clock tick": f"{started['tick_ns'] / 1e3:g} us",
+            **{name: str(value) for name, value in started["about"].items() if name != "imitated"},
+        }
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+    def ask(
+        self, operation: str, fields: Mapping[str, Any] | None = None, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> Answer:
+        number = next(self._numbers)
+        listed, parts = packed(arrays or {})
+        question = {"operation": operation, "number": number, "arrays": listed, **(fields or {})}
+        if (artifact := question.pop("artifact", None)) is not None:
+            self._server.files[f"artifact/{question['session']}"] = Path(artifact)
+        self._server.send(number, parts)
+        begin = time.perf_counter_ns()
+        try:
+            answer = self._browser.evaluate(f"ask({json.dumps(question)})")
+        finally:
+            wall_ns = time.perf_counter_ns() - begin
+            data = self._server.received(number)
+        if "error" in answer:
+            raise self._error(answer)
+        if answer["visibility"] != "visible":
+            raise ArtifactError(f"the page is {answer['visibility']}: a browser slows such a page down")
+        if operation == "burst":
+            self._check_pace(answer, wall_ns)
+        return Answer(answer, unpacked(answer.pop("arrays", ()), data))
+
+    def _error(self, answer: Mapping[str, Any]) -> Exception:
+        reason = str(answer["error"])
+        if any(words in reason.lower() for words in _OUT_OF_MEMORY):
+            return ArtifactError(f"out of memory: WebAssembly has 4 GiB at most ({reason})")
+        said = [line for line in answer.get("lines", ()) if line not in reason]
+        return ArtifactError(f"{reason} ({said[-1]})" if said else reason)
+
+    def _check_pace(self, answer: Mapping[str, Any], wall_ns: int) -> None:
+        """Compare the page's clock with this process's over one burst.
+
+        A burst lies within its question, so that it is no longer. How much shorter it is varies with what else the
+        machine does: of that, the median of the bursts so far has a limit.
+
+        Raises:
+            ArtifactError: the clocks do not agree.
+        """
+        span_ns, sum_ns = int(answer["span_ns"]), sum(answer["cold"]) + sum(answer["steady"])
+        self._late_ns.append(wall_ns - span_ns)
+        late_ns = statistics.median(self._late_ns)
+        is_late = len(self._late_ns) >= _LEAST_BURSTS and late_ns > _LATE_NS + _LATE_SHARE * span_ns
+        if sum_ns > span_ns or span_ns > wall_ns or is_late:
+            ran = f"{sum_ns / 1e6:.3f} ms of inferences in a burst of {span_ns / 1e6:.3f} ms"
+            raise ArtifactError(f"the page's clock cannot be trusted: {ran}, which took {wall_ns / 1e6:.3f} ms here")
+
+    def _renderer(self) -> int:
+        """The process of the page: of those that run pages, the one that computes when the page does."""
+        before = self._browser.renderers()
+        if len(before) > 1:
+            self.ask("work", {"ms": _WORK_MS})
+            after = self._browser.renderers()
+            return max(before, key=lambda pid: after.get(pid, 0.0) - before[pid])
+        return next(iter(before))
+
+    def download_bytes(self, artifact: Path) -> int:
+        """Bytes that a visitor downloads, compressed by gzip: the engine's files that were loaded, and the artifact."""
+        own = [file for file in self._server.served if not file.is_relative_to(HERE) and file.parent != npm.LISTS]
+        return sum(len(gzip.compress(file.read_bytes(), GZIP_LEVEL)) for file in (*own, artifact))
+
+    def close(self) -> None:
+        self._browser.close()
+        self._server.close()

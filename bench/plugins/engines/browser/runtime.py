@@ -1,0 +1,74 @@
+"""What the runtimes in a browser share: each is a module of JavaScript in the page, and a few lines beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from bench.api import Session, Task, npm
+from bench.api.program import BROWSER, Program, ProgramRuntime, ProgramSession
+from bench.plugins.engines.browser import browser
+from bench.plugins.engines.browser.page import HERE, Page
+
+_THREADS = "INFEROMETER_THREADS"
+"""Variable that says a page's threads, which it must know before it loads its engine."""
+_IMITATED = "a software adapter imitates the device: its outputs are verified, its times say nothing"
+
+
+class BrowserRuntime(ProgramRuntime):
+    """A runtime in a page of headless Chromium."""
+
+    own_sweep = "web"
+    engine: ClassVar[str]
+    """The module of JavaScript, beside this file, that opens artifacts."""
+    provider: ClassVar[str] = "wasm"
+    """The engine's own name of its provider."""
+    flags: ClassVar[tuple[str, ...]] = ("--disable-gpu",)
+    """Flags of the browser, besides those that all pages need."""
+
+    def skip(self) -> str | None:
+        return super().skip() or browser.lacking()
+
+    def environment(self, threads: int) -> dict[str, str]:
+        return {npm.FOLDER: str(npm.folder()), BROWSER: browser.path() or "", _THREADS: str(threads)}
+
+    def command(self) -> list[str]:
+        return browser.command(*self.flags)
+
+    def files(self) -> list[Path]:
+        return [*npm.files(), *(path for path in HERE.iterdir() if path.suffix in (".html", ".mjs"))]
+
+    def program_versions(self) -> dict[str, str]:
+        return {"chromium": browser.version()}
+
+    def program_import_ns(self) -> int | None:
+        page = type(self).running
+        return page.import_ns if isinstance(page, Page) else None
+
+    def start(self) -> Program:
+        threads = int(os.environ.get(_THREADS, "1"))
+        return Page(self.command(), engine=self.engine, threads=threads, provider=self.provider)
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        self.import_packages()
+        page = type(self).running
+        assert isinstance(page, Page)
+        opened = self._opened(page, artifact, task, provider, threads)
+        return BrowserSession(page, artifact, task, *opened)
+
+
+class BrowserSession(ProgramSession):
+    """An artifact that a page has opened."""
+
+    def __init__(self, page: Page, artifact: Path, task: Task, number: int, opened: Mapping[str, Any]) -> None:
+        super().__init__(page, task, number, opened)
+        self._page, self._artifact = page, artifact
+        self.untimed = _IMITATED if page.is_imitated else None
+        self.about = page.about
+
+    @property
+    def download_bytes(self) -> int:  # type: ignore[override]
+        """See `Session.download_bytes`; computed where it is read."""
+        return self._page.download_bytes(self._artifact)

@@ -1,0 +1,246 @@
+"""onnxruntime-web in a page: its outputs and times, what it cannot do, and pages that end or never answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from onnx import helper
+
+from bench.api import npm
+from bench.api.errors import ArtifactError, ChildError
+from bench.api.program import BROWSER
+from bench.measure.process import Child
+from bench.plugins.engines.browser import browser
+from bench.plugins.engines.browser.page import Page
+from support import browsers, browsing, small_models, typed_model
+
+RUNTIME = browsing.runtime()
+PLAN = {"warm_ns": 0, "min_cold": 1, "target_ns": 5_000_000, "min_runs": 3, "max_runs": 50}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def page() -> Iterator[Page]:
+    """The page that the tests of this process share; its browser leaves no process and no profile."""
+    browsers.need(RUNTIME)
+    before, profiles = browsing.browsers(), browsing.profiles()
+    RUNTIME.import_packages()
+    page = type(RUNTIME).running
+    assert isinstance(page, Page)
+    yield page
+    page.close()
+    type(RUNTIME).running = None
+    assert not browsing.left_since(before)
+    assert browsing.profiles() <= profiles
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return browsing.model(tmp_path / "small.onnx")
+
+
+def test_outputs_of_all_types_come_in_the_order_of_the_task(tmp_path: Path) -> None:
+    task, file = small_models.make_task(typed_model.TypesTask), typed_model.save(tmp_path / "types.onnx")
+    with RUNTIME.open(file, task=task, source="torch", provider="cpu", threads=1) as session:
+        for batch in (1, 2):
+            feeds = typed_model.feeds(batch)
+            typed_model.assert_right(session.run(feeds), feeds)
+
+
+def test_a_burst_is_timed_by_the_page_in_the_process_of_the_page(page: Page, model: Path) -> None:
+    session, feeds = browsing.opened(model), {"x": np.float32([[1, -2, 3]])}
+    np.testing.assert_array_equal(session.run(feeds)[0], -feeds["x"])
+    assert session.last_ns > 0
+    begin = time.perf_counter_ns()
+    cold, steady = session.burst(feeds, PLAN)
+    took_ns = time.perf_counter_ns() - begin
+    assert len(cold) == 1
+    assert 3 <= len(steady) <= 50
+    assert all(sample > 0 for sample in (*cold, *steady))
+    assert sum(cold) + sum(steady) <= took_ns
+    command = psutil.Process(session.pid).cmdline()
+    assert "--type=renderer" in command, "whose memory and processor time are the session's"
+    before = sum(psutil.Process(session.pid).cpu_times()[:2])
+    page.ask("work", {"ms": 300})
+    assert sum(psutil.Process(session.pid).cpu_times()[:2]) - before > 0.15, "it is the process that computes"
+
+
+def test_a_page_says_where_it_runs_and_what_a_visitor_downloads(page: Page, model: Path) -> None:
+    session = browsing.opened(model)
+    assert session.about["browser"].rpartition("/")[2] == browser.version()
+    assert session.about["sandbox"] == ("off, as root" if os.geteuid() == 0 else "on")
+    assert float(session.about["clock tick"].removesuffix(" us")) <= 10, "100 us where a page is not isolated"
+    assert session.untimed is None
+    assert session.load_ns > 0
+    own = RUNTIME.program_import_ns()
+    assert own is not None
+    assert 10_000_000 < own < 60_000_000_000
+    dist = npm.folder() / "node_modules" / "onnxruntime-web" / "dist"
+    names = {path.relative_to(dist).name for path in page._server.served if path.is_relative_to(dist)}
+    assert names == {"ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"}
+    whole = sum((dist / name).stat().st_size for name in names) + model.stat().st_size
+    assert 0.15 * whole < session.download_bytes < 0.5 * whole
+
+
+def test_an_operator_that_is_missing_is_named(tmp_path: Path) -> None:
+    node = helper.make_node("Unheard", ["x"], ["y"], domain="org.example")
+    with pytest.raises(ArtifactError, match=r"org\.example.*Unheard"):
+        browsing.opened(browsing.model(tmp_path / "missing.onnx", node, domain="org.example"))
+
+
+@pytest.mark.parametrize("content", [b"no model", b""])
+def test_a_file_that_is_no_model_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"protobuf parsing failed|ModelProto|No graph|load model"):
+        browsing.opened(tmp_path / "model.onnx")
+
+
+def test_feeds_that_do_not_fit_are_an_error_and_the_next_answer_is_right(model: Path) -> None:
+    session = browsing.opened(model)
+    with pytest.raises(ArtifactError, match="invalid dimensions for input: x"):
+        session.run({"x": np.ones((1, 4), np.float32)})
+    np.testing.assert_array_equal(session.run({"x": np.ones((1, 3), np.float32)})[0], [[-1, -1, -1]])
+
+
+def test_more_memory_than_webassembly_has_is_a_reason(tmp_path: Path) -> None:
+    session = browsing.opened(browsing.huge(tmp_path / "huge.onnx"))
+    with pytest.raises(ArtifactError, match=r"^out of memory: WebAssembly has 4 GiB at most"):
+        session.run({"x": np.ones((1, 3), np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("answer", "wall_ns"),
+    [
+        ({"span_ns": 20_000_000, "cold": [], "steady": [19_000_000]}, 10_000_000),
+        ({"span_ns": 10_000_000, "cold": [6_000_000], "steady": [6_000_000]}, 20_000_000),
+        ({"span_ns": 10_000_000, "cold": [1_000_000], "steady": [8_000_000]}, 100_000_000),
+    ],
+    ids=["longer than here", "samples longer than their burst", "slow"],
+)
+def test_a_clock_that_is_not_this_processs_is_not_trusted(page: Page, answer: dict[str, Any], wall_ns: int) -> None:
+    own = object.__new__(Page)
+    own._late_ns = []
+    right = {"span_ns": 10_000_000, "cold": [1_000_000], "steady": [8_000_000]}
+    own._check_pace(right, 12_000_000)
+    own._late_ns = [answer["span_ns"] * 9] * 7
+    with pytest.raises(ArtifactError, match="clock cannot be trusted"):
+        own._check_pace(answer, wall_ns)
+
+
+def test_a_page_whose_clock_runs_fast_is_found(page: Page, model: Path) -> None:
+    session, feeds = browsing.opened(model), {"x": np.ones((1, 3), np.float32)}
+    page._browser.evaluate("performance.now = (own => () => 3 * own())(performance.now.bind(performance)); 0")
+    try:
+        with pytest.raises(ArtifactError, match="clock cannot be trusted"):
+            session.burst(feeds, {**PLAN, "target_ns": 200_000_000, "max_runs": 1_000_000})
+    finally:
+        page._browser.evaluate("delete performance.now; 0")
+    page._late_ns.clear()
+    session.burst(feeds, PLAN)
+
+
+def test_a_page_that_is_hidden_is_refused(page: Page) -> None:
+    page._browser.evaluate(
+        "Object.defineProperty(document, 'visibilityState', {value: 'hidden', configurable: true}); 0"
+    )
+    with pytest.raises(ArtifactError, match="the page is hidden"):
+        page.ask("nothing")
+    page._browser.evaluate("delete document.visibilityState; 0")
+    page.ask("nothing")
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    """A worker that is confined as those of cells; it leaves no process of a browser and no profile."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
+    before = browsing.browsers()
+    with Child(environment=RUNTIME.environment(1), memory_bytes=4 << 30) as child:
+        yield child
+    assert not browsing.left_since(before)
+
+
+def test_it_runs_in_a_confined_worker(worker: Child, model: Path) -> None:
+    assert worker.request(browsing.run, timeout_s=60, path=str(model)) == {"outputs": [-1, -1, -1]}
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "reason"),
+    [
+        ("crash", "error", "the page crashed: its process ended"),
+        ("kill", "error", "the page crashed: its process ended"),
+        ("end", "error", "the browser ended, with status -9"),
+        ("hang", "timeout", "no answer within 8 s"),
+    ],
+)
+def test_a_page_that_ends_or_never_answers_is_a_reason(
+    worker: Child, model: Path, how: str, kind: str, reason: str
+) -> None:
+    worker.request(browsing.run, timeout_s=60, path=str(model))
+    with pytest.raises(ChildError) as raised:
+        worker.request(browsing.misbehave, timeout_s=8, how=how, path=str(model))
+    assert raised.value.kind == kind
+    assert raised.value.reason.startswith(reason)
+
+
+def test_a_page_reaches_no_address_but_its_own(worker: Child, model: Path) -> None:
+    """Neither by the policy of the page nor by the network of the worker, which has none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.5)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        for asked in (address, "http://example.org/"):
+            answer = worker.request(browsing.reach, timeout_s=60, address=asked, path=str(model))["answer"]
+            assert "Failed to fetch" in answer
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_the_same_holds_in_a_process_with_a_network(page: Page) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.5)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        code = f"fetch({address!r}, {{mode: 'no-cors'}}).then(() => 'reached', (error) => String(error))"
+        assert "Failed to fetch" in page._browser.evaluate(code)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_a_corrupt_package_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = browsing.browsers()
+    shutil.copytree(npm.folder() / "node_modules" / "onnxruntime-web", tmp_path / "node_modules" / "onnxruntime-web")
+    wasm = tmp_path / "node_modules" / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
+    wasm.write_bytes(wasm.read_bytes()[:100_000])
+    monkeypatch.setenv(npm.FOLDER, str(tmp_path))
+    with pytest.raises(ArtifactError, match=r"WebAssembly|wasm"):
+        Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
+    assert not browsing.left_since(before)
+
+
+def test_without_a_browser_the_reason_says_how_to_install_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path))
+    monkeypatch.delenv(BROWSER, raising=False)
+    monkeypatch.setattr(browser.shutil, "which", lambda name: None)
+    assert browser.lacking() == "no Chromium found; `apt-get install chromium`, or --browser PATH"
+    of_playwright = tmp_path / "chromium-1200" / "chrome-linux" / "chrome"
+    for path in (of_playwright, tmp_path / "chromium-999" / "chrome-linux" / "chrome"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert browser.path() == str(of_playwright), "the newest"
+    monkeypatch.setenv(BROWSER, "/nowhere/chrome")
+    assert str(browser.lacking()).startswith("no browser at /nowhere/chrome; `apt-get install chromium`")
+
+
+def test_a_program_that_is_no_chromium_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = shutil.which("true")
+    assert true is not None
+    monkeypatch.setenv(BROWSER, true)
+    assert browser.lacking() == f"{true} does not tell its version: it is no Chromium"
+    with pytest.raises(ArtifactError, match="the browser ended, with status"):
+        Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
