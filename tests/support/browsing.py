@@ -24,6 +24,10 @@ HUGE = 170_000_000
 """Rows of three float32 numbers, which take 2 GB: WebAssembly has no room for a second such tensor."""
 
 
+PLAN = {"warm_ns": 0, "min_cold": 1, "target_ns": 5_000_000, "min_runs": 3, "max_runs": 50}
+"""Of a short burst."""
+
+
 class OneTask(small_models.SmallTask):
     inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 3)),)
     outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 3)),)

@@ -24,7 +24,7 @@ from bench.plugins.engines.browser.page import Page
 from support import browsers, browsing, small_models, typed_model
 
 RUNTIME = browsing.runtime()
-PLAN = {"warm_ns": 0, "min_cold": 1, "target_ns": 5_000_000, "min_runs": 3, "max_runs": 50}
+PLAN = browsing.PLAN
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -7,13 +7,20 @@ export async function load({ threads, packages }) {
   await litert.loadLiteRt(`${folder}wasm/`, { threads: threads > 1 });
 }
 
-export async function open(content, { threads, inputs, outputs, lines }) {
+// A run that fails does not throw, and its outputs are whatever was in memory: it only says so on the console.
+function refuseFailure(lines) {
+  const failure = lines.find((line) => line.startsWith('ERROR'));
+  if (failure !== undefined) throw new Error(failure);
+}
+
+export async function open(content, { threads, lines }) {
   const model = await litert.loadAndCompile(content, {
     accelerator: 'wasm', ...(threads > 1 && { cpuOptions: { numThreads: threads } }),
   });
+  refuseFailure(lines);
   return {
-    facts: { details: JSON.stringify([model.getInputDetails(), model.getOutputDetails()]) },
     async infer(arrays) {
+      lines.length = 0;
       const feeds = {};
       for (const [name, { shape, values }] of Object.entries(arrays)) {
         feeds[name] = new litert.Tensor(values, shape);
@@ -21,10 +28,12 @@ export async function open(content, { threads, inputs, outputs, lines }) {
       const tensors = await model.run(feeds);
       const made = {};
       for (const [name, tensor] of Object.entries(tensors)) {
-        made[name] = { dtype: tensor.type.dtype, shape: tensor.type.layout.dimensions, values: await tensor.data() };
+        const { dtype, layout } = tensor.type;
+        made[name] = { dtype, shape: Array.from(layout.dimensions), values: await tensor.data() };
         tensor.delete();
       }
       for (const tensor of Object.values(feeds)) tensor.delete();
+      if (lines.length) refuseFailure(lines);
       return made;
     },
     release: () => model.delete(),

@@ -1,7 +1,7 @@
 // The page's side of bench/plugins/engines/browser/page.py: answers its questions by the engine that `start` names.
 import { burst, packed, unpacked } from './shared/shared.mjs';
 
-const MOST_LINES = 20;
+const MOST_LINES = 1000;
 const LOOK_MS = 30;
 const sessions = new Map(); // by number: the model, and the requests that are kept
 const lines = []; // what was written to the console since the last question
@@ -41,7 +41,6 @@ async function arraysOf({ arrays, number }) {
 }
 
 async function timed(infer, arrays) {
-  lines.length = 0;
   const start = now();
   const outputs = await infer(arrays);
   return [now() - start, outputs];
@@ -56,7 +55,6 @@ const operations = {
     return { ns, about: about ?? {}, tick_ns: tick(), isolated: crossOriginIsolated };
   },
   async open({ session, provider, threads, inputs, outputs }) {
-    lines.length = 0;
     const start = now();
     const content = new Uint8Array(await fetched(`artifact/${session}`));
     const model = await engine.open(content, { provider, threads, inputs, outputs, lines });
@@ -103,6 +101,7 @@ const operations = {
 
 globalThis.ask = async (question) => {
   let answer;
+  lines.length = 0;
   try {
     answer = await operations[question.operation](question);
   } catch (error) {

@@ -1,0 +1,87 @@
+"""LiteRT.js in a page: the outputs of LiteRT here, on one thread and two, and runs that fail without throwing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.api import TensorSpec
+from bench.api.errors import ArtifactError
+from bench.plugins import catalog
+from bench.plugins.engines.browser import runtime as in_page
+from support import browsers, browsing, small_models
+
+pytestmark = [pytest.mark.framework("tensorflow"), pytest.mark.thorough]
+RUNTIME = browsing.runtime("litert_js")
+
+
+class GatherTask(small_models.SmallTask):
+    """Rows of a table, by numbers that may be none of its rows."""
+
+    inputs = (TensorSpec(name="x", dtype="int32", shape=(1, 3)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=(1, 3, 2)),)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tf = pytest.importorskip("tensorflow")
+    table = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    function = tf.function(
+        lambda x: {"y": tf.gather(table, x)}, input_signature=[tf.TensorSpec((1, 3), tf.int32, name="x")]
+    )
+    folder = tmp_path_factory.mktemp("gather")
+    tf.saved_model.save(tf.Module(), str(folder / "saved"), signatures={"serving_default": function})
+    path = folder / "gather.tflite"
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder / "saved")).convert())
+    return path
+
+
+@pytest.fixture(params=[1, 2])
+def session(file: Path, request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    browsers.need(RUNTIME)
+    before = browsing.browsers()
+    monkeypatch.setenv(in_page._THREADS, str(request.param))
+    task = small_models.make_task(GatherTask)
+    yield RUNTIME.open(file, task=task, source="tf", provider="cpu", threads=request.param)
+    page = type(RUNTIME).running
+    assert page is not None
+    page.close()
+    type(RUNTIME).running = None
+    assert not browsing.left_since(before)
+
+
+def test_a_run_that_fails_is_an_error_although_it_does_not_throw(session: Any) -> None:
+    """LiteRT.js 2.5.3 answers with what was in memory."""
+    right = {"x": np.array([[0, 1, 0]], np.int32)}
+    np.testing.assert_array_equal(session.run(right)[0], [[[1, 2], [3, 4], [1, 2]]])
+    with pytest.raises(ArtifactError, match="gather index out of bounds"):
+        session.run({"x": np.array([[0, 1, 7]], np.int32)})
+    with pytest.raises(ArtifactError, match="gather index out of bounds"):
+        session.burst({"x": np.array([[9, 1, 1]], np.int32)}, browsing.PLAN)
+    np.testing.assert_array_equal(session.run(right)[0], [[[1, 2], [3, 4], [1, 2]]])
+    cold, steady = session.burst(right, browsing.PLAN)
+    assert len(cold) == 1
+    assert len(steady) >= 3
+
+
+def test_feeds_of_other_sizes_are_an_error(session: Any) -> None:
+    with pytest.raises(ArtifactError, match="does not match"):
+        session.run({"x": np.array([[0, 1]], np.int32)})
+
+
+def test_a_file_that_is_no_model_is_an_error(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "model.tflite").write_bytes(b"no model" * 100)
+    with pytest.raises(ArtifactError, match=r"[Mm]odel"):
+        RUNTIME.open(
+            tmp_path / "model.tflite", task=small_models.make_task(GatherTask), source="tf", provider="cpu", threads=1
+        )
+
+
+def test_numbers_of_64_bits_are_refused() -> None:
+    assert RUNTIME.refusal(small_models.make_task(GatherTask)) is None
+    assert RUNTIME.refusal(small_models.make_task()) == "it has no numbers of 64 bits, and 'tokens' holds such"
+    assert catalog.runtime("ort_web").refusal(small_models.make_task()) is None
