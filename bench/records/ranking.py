@@ -71,7 +71,8 @@ def is_ranked(row: Row) -> bool:
 
 def lacks_time(row: Row) -> bool:
     """Whether a cell was prepared and verified, and lacks nothing but the time to be measured in."""
-    return row.status == "ok" and row.fidelity not in (None, "broken") and not (is_timed(row) or row.same_as)
+    is_to_be = row.status == "ok" and row.fidelity not in (None, "broken") and row.untimed is None
+    return is_to_be and not (is_timed(row) or row.same_as)
 
 
 def is_baseline(row: Row) -> bool:

@@ -211,6 +211,8 @@ def outcome_of(row: Row) -> str | None:
         return "same as another"
     if row.fidelity == "broken":
         return "broken"
+    if row.untimed is not None:
+        return "not timed"
     return "baseline" if is_baseline(row) else row.verdict
 
 
@@ -220,7 +222,7 @@ def notes_of(row: Row, group: Group) -> str:
         return f"the same graph and weights as {row.same_as}"
     if row.status == "ok" and row.fidelity == "broken":
         return row.reason or "its outputs are too far from the reference"
-    return row.reason or "; ".join(filter(None, (row.warning, row.num_params_note)))
+    return row.reason or "; ".join(filter(None, (row.untimed, row.warning, row.num_params_note)))
 
 
 def caption(group: Group, columns: Iterable[Column]) -> str:

@@ -138,10 +138,10 @@ def _verified(cells: Sequence[Cell], method: Method, observer: Observer) -> Mapp
 
 
 def _timed(cells: Pairs, verified: Mapping[Cell, Verified | Failure]) -> Iterator[tuple[Verified, Verified]]:
-    """The pairs of two cells that run other graphs or weights, neither of them broken."""
+    """The pairs of two cells that run other graphs or weights, and may both be timed."""
     for pair in cells:
         values = [verified[cell] for cell in pair if cell is not None]
-        right = [side for side in values if isinstance(side, Verified) and side.quality.fidelity != BROKEN]
+        right = [side for side in values if isinstance(side, Verified) and side.quality.is_timed]
         if len(right) == 2 and not _is_same(
             right[0].cell, right[1].cell, same_graph(*(side.artifact for side in right))
         ):
@@ -184,6 +184,8 @@ def _reason(change: Change) -> str:
             return f"{row.status} in {side}"
         if row is not None and row.fidelity == BROKEN:
             return f"broken in {side}"
+        if row is not None and row.untimed is not None:
+            return f"not timed in {side}: {row.untimed}"
     return "the time was up before its first block"
 
 

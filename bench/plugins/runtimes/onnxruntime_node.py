@@ -25,7 +25,13 @@ class OnnxRuntimeNode(ProgramRuntime):
         return {"precision": precision.multiplies_in(artifact)}
 
     def command(self) -> list[str]:
-        return [npm.node() or "node", "--expose-gc", str(npm.LISTS / "worker.mjs"), str(npm.folder())]
+        return [
+            npm.node() or "node",
+            "--expose-gc",
+            str(npm.LISTS / "worker.mjs"),
+            str(npm.folder()),
+            "onnxruntime-node",
+        ]
 
     def files(self) -> list[Path]:
         return npm.files()

@@ -5,11 +5,13 @@ const SMALLEST = '08083a370a100a017812017922084964656e746974791201675a0f0a017812
   + '620f0a0179120a0a08080112040a02080142040a00100d';
 const BUNDLES = { wasm: 'ort.wasm.min.mjs', webgpu: 'ort.webgpu.min.mjs' };
 let ort;
+let chosen; // the provider of all sessions
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
 
 export async function load({ threads, provider, packages }) {
   const folder = `${packages}onnxruntime-web/dist/`;
+  chosen = provider;
   const about = provider === 'webgpu' ? await adapter() : {};
   ort = await import(`${folder}${BUNDLES[provider]}`);
   ort.env.wasm.numThreads = threads;
@@ -27,12 +29,12 @@ async function adapter() {
   const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
   const name = [vendor, architecture, device, description].filter(Boolean).join(' ') || 'unnamed';
   const imitated = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
-  return { adapter: name, 'adapter features': [...found.features].sort().join(' '), ...(imitated && { imitated: 'yes' }) };
+  return { adapter: name, float16: found.features.has('shader-f16') ? 'yes' : 'no', ...(imitated && { imitated: 'yes' }) };
 }
 
-export async function open(content, { provider, outputs, profiled = false }) {
+export async function open(content, { outputs, profiled = false }) {
   const model = await ort.InferenceSession.create(content, {
-    executionProviders: [provider], graphOptimizationLevel: 'all', enableProfiling: profiled,
+    executionProviders: [chosen], graphOptimizationLevel: 'all', enableProfiling: profiled,
   });
   return {
     facts: {},

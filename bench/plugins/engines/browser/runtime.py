@@ -25,8 +25,6 @@ class BrowserRuntime(ProgramRuntime):
     """The module of JavaScript, beside this file, that opens artifacts."""
     provider: ClassVar[str] = "wasm"
     """The engine's own name of its provider."""
-    flags: ClassVar[tuple[str, ...]] = ("--disable-gpu",)
-    """Flags of the browser, besides those that all pages need."""
 
     def skip(self) -> str | None:
         return super().skip() or browser.lacking()
@@ -35,7 +33,7 @@ class BrowserRuntime(ProgramRuntime):
         return {npm.FOLDER: str(npm.folder()), BROWSER: browser.path() or "", _THREADS: str(threads)}
 
     def command(self) -> list[str]:
-        return browser.command(*self.flags)
+        return browser.command(*(() if self.provider == "webgpu" else ("--disable-gpu",)))
 
     def files(self) -> list[Path]:
         return [*npm.files(), *(path for path in HERE.iterdir() if path.suffix in (".html", ".mjs"))]

@@ -1,5 +1,6 @@
 // ONNX Runtime in Node.js: answers the questions of bench/api/program.py on its standard input and output.
-// Run as `node worker.mjs FOLDER`, where FOLDER has the packages of package-lock.json.
+// Run as `node worker.mjs FOLDER PACKAGE`, where FOLDER has the packages of package-lock.json, and PACKAGE is
+// onnxruntime-node, or onnxruntime-web for WebAssembly.
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -8,6 +9,7 @@ import { burst, packed, unpacked } from './shared.mjs';
 const OUTPUT = 1;
 const LENGTHS = 12;
 const require = createRequire(path.join(process.argv[2], 'package.json'));
+const name = process.argv[3];
 let ort;
 const sessions = new Map(); // by number: the session, the outputs to give, and the requests that are kept
 
@@ -53,6 +55,19 @@ async function infer({ opened, outputs }, arrays) {
   return opened.run(feeds, outputs);
 }
 
+function openNatively({ artifact, provider, threads }) {
+  return ort.InferenceSession.create(artifact, {
+    executionProviders: [provider], intraOpNumThreads: threads, interOpNumThreads: 1,
+    // As in Python: or its threads would go on spinning after each inference.
+    extra: { session: { force_spinning_stop: '1' } },
+  });
+}
+
+function openInWasm({ artifact, threads }) {
+  ort.env.wasm.numThreads = threads; // before the first session
+  return ort.InferenceSession.create(new Uint8Array(fs.readFileSync(artifact)), { executionProviders: ['wasm'] });
+}
+
 async function timed(session, arrays) {
   const start = process.hrtime.bigint();
   const made = await infer(session, arrays);
@@ -66,14 +81,10 @@ async function answer(header, arrays) {
   const session = sessions.get(header.session);
   switch (header.operation) {
     case 'start':
-      ort = require('onnxruntime-node');
+      ort = require(name);
       return [{}, {}];
     case 'open': {
-      const opened = await ort.InferenceSession.create(header.artifact, {
-        executionProviders: [header.provider], intraOpNumThreads: header.threads, interOpNumThreads: 1,
-        // As in Python: or its threads would go on spinning after each inference.
-        extra: { session: { force_spinning_stop: '1' } },
-      });
+      const opened = await (name === 'onnxruntime-web' ? openInWasm(header) : openNatively(header));
       sessions.set(header.session, { opened, outputs: header.outputs, kept: new Map() });
       return [{}, {}];
     }

@@ -1,0 +1,30 @@
+"""onnxruntime-web in a page, on the graphics card by WebGPU."""
+
+from pathlib import Path
+
+from bench.plugins.engines.browser.runtime import BrowserRuntime
+
+_DEVICES = ("dri/renderD*", "nvidia[0-9]*")
+"""Files in `/dev` of graphics cards. Where there is none, SwiftShader imitates an adapter, to verify the outputs."""
+_IMITATED = ("--use-webgpu-adapter=swiftshader",)
+
+
+class OrtWebGpu(BrowserRuntime):
+    """Opens ONNX files by their bytes; operators that WebGPU has not run in WebAssembly."""
+
+    title = "ONNX Runtime Web on WebGPU"
+    requires = ("npm:onnxruntime-web",)
+    formats = ("onnx",)
+    engine = "ort"
+    provider = "webgpu"
+
+    def providers(self) -> tuple[str, ...]:
+        return ("webgpu",)
+
+    def one_thread_only(self) -> bool:
+        """What is on the graphics card has no threads to choose."""
+        return True
+
+    def command(self) -> list[str]:
+        is_there = any(any(Path("/dev").glob(pattern)) for pattern in _DEVICES)
+        return [*super().command(), "--enable-unsafe-webgpu", *(() if is_there else _IMITATED)]
