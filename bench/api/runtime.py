@@ -254,6 +254,20 @@ class Runtime(Plugin, abc.ABC):
         return None
 
     @beside_figures
+    def page(self, artifact: str, outputs: Sequence[str], *, threads: int) -> Mapping[str, str | Path]:
+        """Files that run an artifact in a page without this package, for `bench pick`.
+
+        Args:
+            artifact: name of the artifact's file, which lies beside them.
+            outputs: names of the outputs to give.
+            threads: threads to run with.
+
+        Returns:
+            By path in the folder, a text or a file to copy; nothing where it runs in no page.
+        """
+        return {}
+
+    @beside_figures
     def code(self, *, provider: str, threads: int) -> str | None:
         """Python source that runs an artifact as `open` does, but without this package; None if there is none.
 

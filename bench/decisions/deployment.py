@@ -21,7 +21,7 @@ from bench.api.names import TaskName
 from bench.api.places import without_places
 from bench.api.printable import printable
 from bench.api.version import version
-from bench.decisions import ports
+from bench.decisions import page_files, ports
 from bench.decisions.constraints import METRIC
 from bench.measure.limits import Limits
 from bench.pipeline import prepare, provenance
@@ -96,7 +96,7 @@ def save(
         outcome: why it is shipped, see `bench.report.outcome.fields`, which the recipe keeps, too; None of a search.
 
     Returns:
-        The artifact, the recipe and the program.
+        The artifact, the recipe, the program, and those that run it in a page.
 
     Raises:
         InputError: the artifact that is made now is not the artifact that was measured, or one of the three paths is
@@ -150,13 +150,16 @@ def save(
     recipe["program"] = {"file": PROGRAM, "sha256": digest}
     folder.mkdir(parents=True, exist_ok=True)
     before = _replaced(folder, {name: artifact.sha256, PROGRAM: digest})
+    outputs = [spec.name for spec in ports.gives(task)]
+    page = runtime.page(name, outputs, threads=cell.threads)
+    recipe["page"] = page_files.write(folder, page, page_files.digests_of(folder / RECIPE))
     files.copy_whole(artifact.path, folder / name)
     write_atomically(folder / PROGRAM, program)
     # Last, so that the same pick goes on where this one is stopped before.
     write_atomically(folder / RECIPE, json.dumps(recipe, indent=1, default=str, allow_nan=False) + "\n")
     if before is not None:
         before.unlink(missing_ok=True)
-    return [folder / name, folder / RECIPE, folder / PROGRAM]
+    return [folder / name, folder / RECIPE, folder / PROGRAM, *(folder / each for each in page if "/" not in each)]
 
 
 def _replaced(folder: Path, digests: Mapping[str, str]) -> Path | None:

@@ -1,9 +1,12 @@
 """onnxruntime-web in a page: WebAssembly with SIMD, on one thread or several."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.api import Arrays, NodeTime, Task
+from bench.plugins.engines.browser import deployed
 from bench.plugins.engines.browser.runtime import BrowserRuntime
 
 
@@ -20,3 +23,19 @@ class OrtWeb(BrowserRuntime):
         from bench.plugins.engines.onnxruntime import precision
 
         return {"precision": precision.multiplies_in(artifact)}
+
+    def profile_nodes(
+        self, artifact: Path, *, task: Task, source: str, provider: str, threads: int, feeds: Arrays, num_runs: int
+    ) -> Sequence[NodeTime] | None:
+        """By the profiler of onnxruntime-web; which tensors a node reads it does not tell."""
+        from bench.plugins.engines.onnxruntime import profile
+
+        self.import_packages()
+        page, outputs = type(self).running, [spec.name for spec in task.outputs]
+        assert page is not None
+        how = {"session": 0, "artifact": str(artifact), "outputs": outputs, "num_runs": profile.WARM_UPS + num_runs}
+        events = json.loads(str(page.ask("profile", how, feeds).fields["trace"]))
+        return profile.node_times(events, warm_ups=profile.WARM_UPS, num_runs=num_runs)
+
+    def page(self, artifact: str, outputs: Sequence[str], *, threads: int) -> Mapping[str, str | Path]:
+        return deployed.of_ort(artifact, outputs, provider=self.provider, threads=threads, title=self.title)

@@ -1,7 +1,9 @@
 """onnxruntime-web in a page, on the graphics card by WebGPU."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench.plugins.engines.browser import deployed
 from bench.plugins.engines.browser.runtime import BrowserRuntime
 
 _DEVICES = ("dri/renderD*", "nvidia[0-9]*")
@@ -28,3 +30,6 @@ class OrtWebGpu(BrowserRuntime):
     def command(self) -> list[str]:
         is_there = any(any(Path("/dev").glob(pattern)) for pattern in _DEVICES)
         return [*super().command(), "--enable-unsafe-webgpu", *(() if is_there else _IMITATED)]
+
+    def page(self, artifact: str, outputs: Sequence[str], *, threads: int) -> Mapping[str, str | Path]:
+        return deployed.of_ort(artifact, outputs, provider=self.provider, threads=threads, title=self.title)

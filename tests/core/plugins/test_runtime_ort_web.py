@@ -90,6 +90,20 @@ def test_a_page_says_where_it_runs_and_what_a_visitor_downloads(page: Page, mode
     assert 0.15 * whole < session.download_bytes < 0.5 * whole
 
 
+def test_its_profiler_tells_the_time_of_each_node(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Sin", ["x"], ["a"], name="first"), helper.make_node("Cos", ["a"], ["y"], name="last")]
+    path = browsing.model(tmp_path / "two.onnx", *nodes)
+    how: dict[str, Any] = {"task": small_models.make_task(browsing.OneTask), "source": "onnx", "provider": "cpu"}
+    feeds = {"x": np.ones((1000, 3), np.float32)}
+    times = RUNTIME.profile_nodes(path, **how, threads=1, feeds=feeds, num_runs=5)
+    assert times is not None
+    assert [(each.name, each.operator, each.provider) for each in times] == [
+        ("first", "Sin", "CPUExecutionProvider"),
+        ("last", "Cos", "CPUExecutionProvider"),
+    ]
+    assert all(1000 <= each.time_ns < 1e9 and each.calls == 1 for each in times)
+
+
 def test_an_operator_that_is_missing_is_named(tmp_path: Path) -> None:
     node = helper.make_node("Unheard", ["x"], ["y"], domain="org.example")
     with pytest.raises(ArtifactError, match=r"org\.example.*Unheard"):

@@ -1,7 +1,7 @@
 // The page's side of bench/plugins/engines/browser/page.py: answers its questions by the engine that `start` names.
 import { burst, packed, unpacked } from './shared/shared.mjs';
 
-const MOST_LINES = 1000;
+const MOST_LINES = 1e6; // a trace has a line for each node and inference
 const LOOK_MS = 30;
 const sessions = new Map(); // by number: the model, and the requests that are kept
 const lines = []; // what was written to the console since the last question
@@ -87,8 +87,8 @@ const operations = {
     return {};
   },
   async profile(question) {
-    const { model } = sessions.get(question.session);
-    return model.profile(await arraysOf(question), question.num_runs);
+    const content = new Uint8Array(await fetched(`artifact/${question.session}`));
+    return { trace: await engine.profile(content, await arraysOf(question), { ...question, lines }) };
   },
   async work({ ms }) { // for the worker to see which process is this page's
     for (const end = performance.now() + ms; performance.now() < end;);

@@ -25,7 +25,8 @@ from bench.onnxfile.file.wiring import Wiring
 from bench.plugins.engines.onnxruntime import providers
 from bench.plugins.engines.onnxruntime.providers import Provider
 
-_WARM_UPS = 5
+WARM_UPS = 5
+"""Inferences before those that count."""
 _NODE, _SESSION = "Node", "Session"
 _RUN = "model_run"
 _SUFFIX = "_kernel_time"
@@ -47,7 +48,7 @@ def profile(
 
     Args:
         feeds: host arrays by input name, of one inference.
-        num_runs: inferences to profile, after `_WARM_UPS` that are not counted.
+        num_runs: inferences to profile, after `WARM_UPS` that are not counted.
         named: names of options that are not the defaults, see `options.OPTIONS`.
 
     Returns:
@@ -61,10 +62,10 @@ def profile(
         optimized = Path(folder, "optimized.onnx")
         content, trace = wiring.model.SerializeToString(), Path(folder, "trace")
         session = _open(content, provider, trace, optimized, threads=threads, named=named)
-        for _ in range(_WARM_UPS + num_runs):
+        for _ in range(WARM_UPS + num_runs):
             session.run(None, dict(feeds))
         events = json.loads(Path(session.end_profiling()).read_text())
-        nodes = node_times(events, warm_ups=_WARM_UPS, num_runs=num_runs)
+        nodes = node_times(events, warm_ups=WARM_UPS, num_runs=num_runs)
         return _with_tensors(nodes, wiring, Wiring(lazy.read(optimized))) if optimized.exists() else nodes
 
 
