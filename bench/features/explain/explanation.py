@@ -21,7 +21,7 @@ from bench.features.explain import inspection, operator_times
 from bench.measure import machine
 from bench.measure.comparison import Comparison
 from bench.measure.limits import Limits
-from bench.pipeline import provenance
+from bench.pipeline import node_matches, profiling, provenance
 from bench.plugins import catalog
 from bench.records.folder import Results
 from bench.records.measurements import Measurements
@@ -120,7 +120,7 @@ class Explanation:
         """Groups of nodes that do the same work in both cells; empty where the nodes of a cell are unknown."""
         if self.after.nodes is None or self.before is None or self.before.nodes is None:
             return []
-        return operator_times.changes(operator_times.match(self.before.nodes, self.after.nodes, self.names))
+        return operator_times.changes(node_matches.match(self.before.nodes, self.after.nodes, self.names))
 
 
 def explain(stored: Results, cell: str, versus: str | None, *, tolerance: float | None, limits: Limits) -> Explanation:
@@ -187,7 +187,7 @@ def _side(cell: Cell, row: Row | None, task: Task, artifact: Artifact, limits: L
     nodes, reason = None, catalog.skip_reason(cell)
     if reason is None:
         try:
-            nodes = inspection.profile_nodes(cell, artifact, task, limits)
+            nodes = profiling.profile_nodes(cell, artifact, task, limits)
             reason = f"{cell.runtime} has no profiler that can be asked" if nodes is None else None
         except ChildError as error:
             reason = f"the profiler of {cell.runtime} tells nothing: {error.reason}"

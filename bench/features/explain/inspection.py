@@ -1,4 +1,4 @@
-"""Inspection of artifacts in child processes: the time of each node, and the differences between two files."""
+"""Inspection of artifacts in child processes: the differences between two files."""
 
 from __future__ import annotations
 
@@ -6,35 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from bench.api import NodeTime, Task
+from bench.api import Task
 from bench.api.artifact import Artifact
-from bench.api.cell import Cell
-from bench.api.errors import ChildError
 from bench.features.explain import worker_requests
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.onnxfile import requests
-from bench.pipeline import opening, prepare
-
-NUM_RUNS = 20
-"""Number of inferences that a profiler measures."""
-
-
-def profile_nodes(cell: Cell, artifact: Artifact, task: Task, limits: Limits) -> list[NodeTime] | None:
-    """The nodes that run, in their order, by the runtime's own profiler; None where the runtime has no profiler.
-
-    Raises:
-        ChildError: the profiler failed, or a plugin's answer has a field of the wrong type.
-    """
-    opened = {**opening.arguments(cell, artifact.path), "inputs": str(prepare.inputs_of(task, limits))}
-    with opening.worker(cell, memory_bytes=limits.memory_bytes) as child:
-        answer = child.request(worker_requests.profile_nodes, timeout_s=limits.verify_s, **opened, num_runs=NUM_RUNS)
-    try:
-        return msgspec.convert(answer["nodes"], list[NodeTime] | None)
-    except msgspec.ValidationError as error:
-        raise ChildError("error", f"its answer cannot be read: {error}") from error
+from bench.pipeline import prepare
 
 
 def common_tensors(before: Path, after: Path, limits: Limits) -> dict[str, str]:

@@ -12,9 +12,9 @@ from typing import Any
 from bench.api import NodeTime
 from bench.api.printable import printable
 from bench.features.explain.explanation import Explanation, Side, Step
-from bench.features.explain.inspection import NUM_RUNS
 from bench.features.explain.operator_times import Change
 from bench.measure.questions import Aims
+from bench.pipeline.profiling import NUM_RUNS
 from bench.report import writing
 from bench.report.templates import Block, fill
 

@@ -87,12 +87,13 @@ def test_the_timed_pass_is_profiled_and_held_against_the_plain_one(
     exported: Path, grouped: Path, tmp_path: Path, asked: str, num_tokens: int
 ) -> None:
     from bench.features.explain import worker_requests
+    from bench.pipeline import profile_requests
 
     task, inputs = f"codegen_lm~generate@{asked}", tmp_path / "inputs.npz"
     operations.save_inputs(task=task, split="test", target=str(inputs))
 
     cell = f"{task}/torch/torch_onnx/ort_gqa/onnxruntime/cpu/b1t1"
-    nodes = worker_requests.profile_nodes(cell=cell, artifact=str(grouped), inputs=str(inputs), num_runs=2)["nodes"]
+    nodes = profile_requests.profile_nodes(cell=cell, artifact=str(grouped), inputs=str(inputs), num_runs=2)["nodes"]
     found = worker_requests.drift(
         task=task,
         before=str(exported),

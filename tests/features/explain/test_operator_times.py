@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.api import NodeTime
-from bench.features.explain.operator_times import Change, Match, OperatorTime, by_operator, changes, match
+from bench.features.explain.operator_times import Change, OperatorTime, by_operator, changes
+from bench.pipeline.node_matches import Match, match
 
 
 def node(operator: str, reads: str, makes: str, time_ns: float = 1.0, *, covers: str | None = None) -> NodeTime:

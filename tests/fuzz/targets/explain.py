@@ -27,7 +27,7 @@ from bench.measure.limits import Limits
 from bench.onnxfile.diff import drift
 from bench.onnxfile.file import foreign, lazy
 from bench.onnxfile.file.digest import all_nodes
-from bench.pipeline import operations
+from bench.pipeline import operations, profiling
 from bench.plugins import catalog
 from bench.records import folder
 from bench.records.store import Record
@@ -106,7 +106,7 @@ def _answered(before: Artifact, after: Artifact, cache: Path) -> Iterator[None]:
     with (
         mock.patch.dict(os.environ, {"BENCH_CACHE": str(cache)}),
         mock.patch.object(deployment, "measured_steps", steps),
-        mock.patch.object(inspection, "profile_nodes", profiled),
+        mock.patch.object(profiling, "profile_nodes", profiled),
         mock.patch.object(inspection, "drift", _drift),
         mock.patch.object(inspection, "_ask", lambda operation, limits, **more: _asked(lambda: operation(**more))),
         mock.patch.object(drift, "outputs_of", _made_up),

@@ -1,4 +1,4 @@
-"""What a worker does for an explanation."""
+"""What a worker does for the profile of a cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bench.api.arrays import save_arrays
 from bench.api.errors import InputError
-from bench.features.explain import worker_requests
+from bench.pipeline import profile_requests
 from bench.plugins import catalog
 
 
@@ -17,7 +17,7 @@ def test_nothing_is_profiled_on_a_provider_that_is_not_there(tmp_path: Path) -> 
     inputs = tmp_path / "inputs.npz"
     save_arrays(inputs, catalog.task("toy").samples("test").inputs)
     with pytest.raises(InputError, match="null has no provider 'gpu' here"):
-        worker_requests.profile_nodes(
+        profile_requests.profile_nodes(
             cell="toy/null/native/raw/null/gpu/b1t1",
             artifact=str(tmp_path / "toy.null"),
             inputs=str(inputs),
