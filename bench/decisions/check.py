@@ -138,7 +138,7 @@ def pair_of_files(
     """
     before = adopt.adopt(pinned, options, limits=limits)
     pinned_task = catalog.task(before.name)
-    pinned_cell = _cell(pinned_task.name, runtime, provider, batch, threads)
+    pinned_cell = cell_of(pinned_task.name, runtime, provider, batch, threads)
     pinned_artifact = prepare.artifact_of(pinned_cell, limits)
     ports = [(spec.name, spec.dtype) for spec in (*pinned_task.inputs, *pinned_task.outputs)]
     adopted = adopt.adopt(new, _as_judged(options, pinned_task), limits=limits, beside=before.name)
@@ -147,7 +147,7 @@ def pair_of_files(
         raise InputError(f"{new} has other inputs or outputs than {pinned}")
     if (labels := getattr(task, "labels", ())) != (pinned_labels := getattr(pinned_task, "labels", ())):
         raise InputError(f"{new} says the classes {labels}, and {pinned} says {pinned_labels}: they are no pair")
-    cell = _cell(task.name, runtime, provider, batch, threads)
+    cell = cell_of(task.name, runtime, provider, batch, threads)
     artifact = prepare.artifact_of(cell, limits)
     if artifact.format != pinned_artifact.format:
         raise InputError(
@@ -247,7 +247,7 @@ def _with(cell: Cell, request: Asked, may_be_large: bool) -> Cell:
     return changed
 
 
-def _cell(task: str, runtime: str | None, provider: str | None, batch: int, threads: int) -> Cell:
+def cell_of(task: str, runtime: str | None, provider: str | None, batch: int, threads: int) -> Cell:
     """The task's plain native cell, on the usual runtime of its format unless another runtime is named.
 
     Raises:

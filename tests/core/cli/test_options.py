@@ -60,7 +60,7 @@ GROUPS = {
     "Decide": ["pick", "best", "compare", "search"],
     "Inspect": ["show", "roofline", "list", "explain", "graph", "profile"],
     "Share": ["plot", "export", "report"],
-    "Maintain": ["check", "install", "clean", "bisect", "doctor"],
+    "Maintain": ["check", "install", "clean", "bisect", "blame", "doctor"],
 }
 OF_THE_CORE = {
     *("run", "pick", "best", "show", "roofline", "list"),

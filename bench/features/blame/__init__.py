@@ -1,0 +1,1 @@
+"""The operator that made a deployment slower, or wrong: with measured parts of the model, and a reproducer."""

@@ -1,0 +1,291 @@
+"""The search for the parts that make one side slower: proposed by profiles, measured as cuts, split further.
+
+1. The whole is measured under both sides until it is clear whether they differ at all.
+2. The profiles propose suspects. They and what lies between them are cut out and measured beside the whole.
+3. A part that explains more than its share of the difference is split further, down to single atoms.
+4. The atoms that are left, and what lies between them, are measured again beside the whole. The answer is of these
+   blocks alone: those that chose the atoms would favour them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from bench.features.blame import intervals
+from bench.features.blame.cuts import Part, gaps
+from bench.features.blame.parts import WHOLE, Times
+from bench.measure.stats import NOISE_FLOOR, Estimate
+
+_UNCLEAR = 0.005
+"""Probability with which a look at the whole errs that ends its measurement."""
+_FIRST_BLOCKS, _MORE_BLOCKS, _MOST_BLOCKS = 4, 2, 14
+_CLOSE = 0.015
+"""Largest difference that is not looked at any longer once it is clear that it is not exceeded."""
+_SEARCH_BLOCKS = 4
+_CONFIRM_BLOCKS, _MOST_CONFIRM_BLOCKS = 6, 16
+_MOST_ROUNDS = 7
+_MOST_SUSPECTS = 3
+_LEAST_SUSPICION = 0.05
+"""Share of all suspected time that a suspect has at least."""
+_LEAST_SHARE = 0.12
+"""Share of the difference that a part explains at least to be split, or to be named."""
+_ENOUGH = 0.7
+"""Share of the difference that suspects explain where parts that cannot be run are not looked into."""
+_MOST_NAMED = 3
+_PIECES = 4
+_WHOLE_TIME, _SEARCH_TIME = 0.2, 0.6
+"""Shares of the time after which the whole, and the search, are to be done."""
+
+
+class Measures(Protocol):
+    """What measures parts, such as `bench.features.blame.parts.Stopwatch`."""
+
+    failures: dict[str, str]
+
+    def measure(self, parts: Sequence[Part], *, num_blocks: int, ends_s: float) -> list[Times]:
+        """Latencies of the whole and of parts, in some blocks."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """A part with what it explains.
+
+    Attributes:
+        part: the part.
+        difference: by how much it is slower, as a share of the whole's latency under the first side.
+        share: that as a share of the whole's difference.
+        ratio: its latency under the second side over that under the first, alone.
+        time_share: its latency under the first side, as a share of the whole's.
+    """
+
+    part: Part
+    difference: Estimate
+    share: Estimate
+    ratio: Estimate
+    time_share: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a search found.
+
+    Attributes:
+        ratio: latency of the whole under the second side over that under the first.
+        is_different: whether the two clearly differ.
+        blamed: parts that explain the difference, the largest share first.
+        others: what lies between them, and parts that turned out to explain nothing.
+        remainder: what the parts do not add up to, as a share of the whole's latency under the first side; None where
+            no parts were measured.
+        remainder_share: that as a share of the whole's difference.
+        num_blocks: blocks of the answer.
+        is_cut: whether the time was up before every part was split that explains more than its share.
+        failures: why parts could not be measured, by key.
+    """
+
+    ratio: Estimate
+    is_different: bool
+    blamed: tuple[Line, ...] = ()
+    others: tuple[Line, ...] = ()
+    remainder: Estimate | None = None
+    remainder_share: Estimate | None = None
+    num_blocks: int = 0
+    is_cut: bool = False
+    failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Search:
+    """One search.
+
+    Args:
+        measures: measures parts.
+        whole: all atoms.
+        times_ns: for each atom, the profiled nanoseconds on both sides; None where there is no profile.
+        begin_s: time by `time.monotonic` from which the budget counts.
+        budget_s: seconds for all of it.
+        tell: called with a line before each step.
+    """
+
+    def __init__(
+        self,
+        measures: Measures,
+        whole: Part,
+        times_ns: Sequence[tuple[float, float]] | None,
+        *,
+        begin_s: float,
+        budget_s: float,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._measures, self._whole, self._times_ns, self._tell = measures, whole, times_ns, tell
+        self._begin_s, self._budget_s = begin_s, budget_s
+        self._sign = 1.0
+
+    def run(self) -> Outcome:
+        """Search.
+
+        Raises:
+            BenchError: the whole cannot be measured.
+        """
+        blocks = self._whole_blocks()
+        ratio = intervals.ratio(_whole(blocks))
+        if not _is_clear(blocks) or not self._whole.num_atoms:
+            return Outcome(ratio=ratio, is_different=_is_clear(blocks), num_blocks=len(blocks))
+        self._sign = 1.0 if ratio.value > 1 else -1.0
+        suspects, is_cut = self._suspects()
+        outcome = self._confirmed(suspects)
+        return dataclasses.replace(outcome, is_cut=is_cut, failures=dict(self._measures.failures))
+
+    def _ends(self, share: float) -> float:
+        return self._begin_s + share * self._budget_s
+
+    def _whole_blocks(self) -> list[Times]:
+        """Blocks of the whole alone, until it is clear whether the sides differ."""
+        self._tell("measuring both sides")
+        blocks = self._measures.measure((), num_blocks=_FIRST_BLOCKS, ends_s=self._ends(_WHOLE_TIME))
+        while len(blocks) < _MOST_BLOCKS and time.monotonic() < self._ends(_WHOLE_TIME):
+            sure = intervals.ratio(_whole(blocks), _UNCLEAR)
+            if _is_clear(blocks) or (sure.low > 1 - _CLOSE and sure.high < 1 + _CLOSE):
+                break
+            blocks += self._measures.measure((), num_blocks=_MORE_BLOCKS, ends_s=self._ends(_WHOLE_TIME))
+        return blocks
+
+    def _suspects(self) -> tuple[list[Part], bool]:
+        """Parts that explain much of the difference, each as small as can be, and whether the time was up before."""
+        known: dict[Part, Line] = {}
+        pending = self._proposed(self._whole)
+        for number in range(_MOST_ROUNDS):
+            if number and time.monotonic() > self._ends(_SEARCH_TIME):
+                return self._worst(known), True
+            self._tell(f"measuring {len(pending)} parts beside the whole")
+            blocks = self._measures.measure(pending, num_blocks=_SEARCH_BLOCKS, ends_s=self._ends(_SEARCH_TIME))
+            known |= {line.part: line for line in _lines(pending, blocks)}
+            wide = [part for part in self._worst(known) if part.num_atoms > 1]
+            if not wide and sum(known[part].share.value for part in self._worst(known)) < _ENOUGH:
+                wide = [part for part in pending if part not in known and part.num_atoms > 1]  # it could not be run
+            if not wide:
+                break
+            pending = [piece for part in wide[:2] for piece in self._proposed(part)]
+            known = {part: line for part, line in known.items() if part not in wide[:2]}
+        else:
+            return self._worst(known), True
+        return self._worst(known), False
+
+    def _worst(self, known: Mapping[Part, Line]) -> list[Part]:
+        """The parts that explain most, the first the most."""
+        lines = sorted(known.values(), key=lambda line: -line.share.value)
+        return [line.part for line in lines if line.share.value >= _LEAST_SHARE][:_MOST_NAMED]
+
+    def _proposed(self, part: Part) -> list[Part]:
+        """A part in smaller ones: suspects and what lies between, or pieces of equal time where none is suspected."""
+        within = range(part.start, part.end)
+        suspicion = [self._sign * self._growth(atom) for atom in within]
+        total = sum(value for value in suspicion if value > 0)
+        ranked = sorted(within, key=lambda atom: -suspicion[atom - part.start])
+        chosen = [
+            Part(start=atom, end=atom + 1)
+            for atom in ranked[:_MOST_SUSPECTS]
+            if total > 0 and suspicion[atom - part.start] >= _LEAST_SUSPICION * total
+        ]
+        pieces = sorted([*chosen, *gaps(chosen, part)])
+        return pieces if len(pieces) > 1 else self._equal_pieces(part)
+
+    def _growth(self, atom: int) -> float:
+        if self._times_ns is None:
+            return 0.0
+        before, after = self._times_ns[atom]
+        return after - before
+
+    def _equal_pieces(self, part: Part) -> list[Part]:
+        """A part in pieces of about equal time, or of equally many atoms without a profile."""
+        costs = [sum(self._times_ns[atom]) if self._times_ns else 1.0 for atom in range(part.start, part.end)]
+        least = sum(costs) / len(costs) / 1000 or 1.0
+        bounds, total, passed = [part.start], sum(costs) + least * len(costs), 0.0
+        for atom, cost in enumerate(costs, start=part.start):
+            passed += cost + least
+            if passed >= len(bounds) * total / min(_PIECES, part.num_atoms) and atom + 1 < part.end:
+                bounds.append(atom + 1)
+        bounds.append(part.end)
+        pieces = [Part(start=start, end=end) for start, end in itertools.pairwise(bounds) if start < end]
+        if len(pieces) > 1 or part.num_atoms == 1:
+            return pieces
+        middle = (part.start + part.end) // 2
+        return [Part(start=part.start, end=middle), Part(start=middle, end=part.end)]
+
+    def _confirmed(self, suspects: Sequence[Part]) -> Outcome:
+        """The answer, of blocks that chose nothing."""
+        parts = sorted([*suspects, *gaps(suspects, self._whole)])
+        self._tell(f"measuring {len(suspects)} suspects and the rest beside the whole")
+        blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=math.inf)
+        more = _MOST_CONFIRM_BLOCKS - len(blocks)
+        if time.monotonic() < self._ends(1.0) and not self._is_precise(parts, blocks):
+            blocks += self._measures.measure(parts, num_blocks=more, ends_s=self._ends(1.0))
+        lines = _lines(parts, blocks)
+        named = [line for line in lines if line.part in suspects and _explains(line, self._sign)]
+        whole = [after / before - 1 for before, after in _whole(blocks)]
+        missing = [
+            left - sum(_difference(times, line.part) for line in lines)
+            for left, times in zip(whole, blocks, strict=True)
+        ]
+        return Outcome(
+            ratio=intervals.ratio(_whole(blocks)),
+            is_different=True,
+            blamed=tuple(sorted(named, key=lambda line: -line.share.value)),
+            others=tuple(line for line in lines if line not in named),
+            remainder=intervals.mean(missing),
+            remainder_share=intervals.share(missing, whole),
+            num_blocks=len(blocks),
+        )
+
+    def _is_precise(self, parts: Sequence[Part], blocks: Sequence[Times]) -> bool:
+        """Whether the share of the part that explains most is known to a tenth."""
+        lines = _lines(parts, blocks)
+        most = max(lines, key=lambda line: line.share.value, default=None)
+        return most is not None and most.share.high - most.share.low < 0.2 * max(1.0, abs(most.share.value))
+
+
+def _whole(blocks: Sequence[Times]) -> list[tuple[float, float]]:
+    return [times[WHOLE] for times in blocks]
+
+
+def _is_clear(blocks: Sequence[Times]) -> bool:
+    """Whether the two sides differ by more than the place of code in memory may cause."""
+    sure = intervals.ratio(_whole(blocks), _UNCLEAR)
+    return sure.low > 1 + NOISE_FLOOR or sure.high < 1 - NOISE_FLOOR
+
+
+def _difference(times: Times, part: Part) -> float:
+    """By how much a part is slower in a block, as a share of the whole's latency under the first side."""
+    before, after = times.get(part.key, (0.0, 0.0))
+    return (after - before) / times[WHOLE][0]
+
+
+def _lines(parts: Sequence[Part], blocks: Sequence[Times]) -> list[Line]:
+    """What each part explains, of those that ran in several blocks."""
+    lines = []
+    for part in parts:
+        present = [times for times in blocks if part.key in times]
+        if len(present) < min(intervals.FEWEST, len(blocks)):
+            continue
+        differences = [_difference(times, part) for times in present]
+        whole = [after / before - 1 for before, after in _whole(present)]
+        shares = [times[part.key][0] / times[WHOLE][0] for times in present]
+        lines.append(
+            Line(
+                part=part,
+                difference=intervals.mean(differences),
+                share=intervals.share(differences, whole),
+                ratio=intervals.ratio([times[part.key] for times in present]),
+                time_share=sum(shares) / len(shares),
+            )
+        )
+    return lines
+
+
+def _explains(line: Line, sign: float) -> bool:
+    """Whether a part is clearly slower where the whole is slower, or faster where it is faster."""
+    nearer = line.difference.low if sign > 0 else -line.difference.high
+    return nearer > 0 and line.share.value > 0

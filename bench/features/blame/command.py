@@ -1,0 +1,100 @@
+"""`bench blame`: which operator made it slower, or wrong, with a reproducer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.api.errors import InputError
+from bench.cli import options, units
+
+if TYPE_CHECKING:
+    from bench.features.blame.sides import Pair
+    from bench.measure.limits import Limits
+    from bench.tasks.adopt import Options
+
+_NOTHING = 1
+"""Exit code where no difference is clear."""
+
+_Names = Annotated[
+    list[str],
+    typer.Argument(
+        help="A and B: cells, or files of two models. One alone with --with or --python.",
+        metavar="A [B]",
+        show_default=False,
+    ),
+]
+_Runtime = Annotated[str | None, typer.Option(help="Runtime of files, as in a cell; the usual one by default.")]
+_Provider = Annotated[str | None, typer.Option(help="Provider of files, as in a cell.")]
+_Budget = Annotated[str, typer.Option(help="Time for all of it.")]
+
+
+def blame(
+    names: _Names,
+    *,
+    versions: options.With = None,
+    python: options.Pythons = None,
+    yes: options.Yes = False,
+    runtime: _Runtime = None,
+    provider: _Provider = None,
+    dataset: options.Dataset = None,
+    dim: options.Dims = None,
+    shape: options.Shapes = None,
+    trust: options.Trust = False,
+    budget: _Budget = "5m",
+    timeout: options.Timeout = None,
+    memory: options.Memory = None,
+    format: options.Tables = "table",
+) -> None:
+    """Which operator makes B slower than A? Suspects are cut out of the model and measured under both, side by side.
+
+    A and B are two cells, two files, or one with two versions of a package (--with). Nothing is stored. Exits with 1
+    where no difference is clear.
+    """
+    from bench.features.blame import answer, inquiry
+    from bench.measure.limits import Limits
+
+    begin_s, budget_s = time.monotonic(), units.seconds(budget)
+    step_s = units.seconds(timeout) if timeout else None
+    limits = Limits.of(step_s=step_s, memory_bytes=units.size_bytes(memory) if memory else None)
+    description = options.own_model(dataset, dim, shape, trust)
+    pair = _pair(names, versions, python, description, (runtime, provider), limits, may_be_large=yes)
+    options.say_notes(pair.notes)
+    with inquiry.opened(pair, limits, options.say) as both:
+        outcome = inquiry.slower(both, begin_s=begin_s, budget_s=budget_s, tell=options.say)
+    options.write(answer.render(outcome, format=format), None)
+    if not outcome.outcome.is_different:
+        raise typer.Exit(_NOTHING)
+
+
+def _pair(
+    names: list[str],
+    versions: list[str] | None,
+    python: list[Path] | None,
+    description: Options,
+    where: tuple[str | None, str | None],
+    limits: Limits,
+    *,
+    may_be_large: bool,
+) -> Pair:
+    """The two sides that a command line names.
+
+    Raises:
+        InputError: they are no two sides.
+    """
+    from bench.features.blame import naming
+
+    wanted = options.environments(versions, python)
+    if len(names) > 2 or len(wanted) > 2 or (len(names) == 2 and wanted) or (len(names) == 1 and not wanted):
+        raise InputError("name two sides: A and B, or one of them with --with PACKAGE==VERSION once or twice")
+    setting = naming.Setting(
+        description=description, runtime=where[0], provider=where[1], limits=limits, may_be_large=may_be_large
+    )
+    return naming.versions(names[0], wanted, setting) if wanted else naming.two(names[0], names[1], setting)
+
+
+COMMANDS = {"Maintain": {"blame": blame}}
+"""The command, under its heading of `bench --help`."""

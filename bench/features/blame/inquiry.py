@@ -1,0 +1,179 @@
+"""One blame from its two sides to the answer: record, profile, align, cut, measure."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.api import NodeTime
+from bench.api.errors import ChildError
+from bench.features.blame import answer, sides, worker_requests
+from bench.features.blame.answer import Blame
+from bench.features.blame.blaming import Search
+from bench.features.blame.cuts import Aligned, Graph, Part, align
+from bench.features.blame.parts import Cutter, Stopwatch
+from bench.features.blame.sides import Pair
+from bench.measure.limits import Limits
+from bench.measure.process import ask_once
+from bench.measure.scratch import Scratch
+from bench.pipeline import opening
+
+_NOTHING = Graph(nodes=(), inputs=(), outputs=())
+_REPRODUCER_TIME = 0.08
+"""Share of the budget that is left for what comes after the answer."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """Both sides, ready to be cut.
+
+    Attributes:
+        pair: the sides.
+        aligned: their graphs; without an atom where nothing can be cut.
+        profiles: the nodes that each side runs; None where there is no profile.
+        feeds: `.npz` file with the inputs of one inference.
+        folder: folder of temporary files.
+        cutter: cuts parts out.
+        limits: time and memory of each child process.
+        notes: lines to tell the user.
+    """
+
+    pair: Pair
+    aligned: Aligned
+    profiles: tuple[Sequence[NodeTime] | None, Sequence[NodeTime] | None]
+    feeds: Path
+    folder: Path
+    cutter: Cutter
+    limits: Limits
+    notes: tuple[str, ...]
+
+    def times_ns(self) -> list[tuple[float, float]] | None:
+        """For each atom, the profiled nanoseconds on both sides; None where a side has no profile."""
+        first, second = self.profiles
+        if first is None or second is None:
+            return None
+        graphs = (self.aligned.before, self.aligned.after)
+        times = [[0.0, 0.0] for _ in self.aligned.atoms]
+        for side, (graph, profile) in enumerate(zip(graphs, (first, second), strict=True)):
+            atom_of = {index: at for at, atom in enumerate(self.aligned.atoms) for index in atom.sides[side]}
+            makers, by_name = graph.makers(), {node.name: index for index, node in enumerate(graph.nodes)}
+            for kernel in profile:
+                names = (*kernel.covers, *kernel.makes)
+                nodes = [makers[name] for name in names if name in makers]
+                nodes = nodes or [by_name[name] for name in (kernel.name,) if name in by_name]
+                if nodes:
+                    times[atom_of[nodes[0]]][side] += kernel.time_ns
+        return [(before, after) for before, after in times]
+
+
+@contextlib.contextmanager
+def opened(pair: Pair, limits: Limits, tell: Callable[[str], None] = lambda _: None) -> Iterator[Inquiry]:
+    """Record the request, read and profile both sides, and align them; temporary files live as long as the block.
+
+    Raises:
+        BenchError: the inputs cannot be made.
+    """
+    notes = list(pair.notes)
+    with Scratch() as folder:
+        feeds = folder / "request.npz"
+        samples = sides.inputs_of(pair, limits)
+        arguments = {"cell": pair.samples.path, "inputs": str(samples), "target": str(feeds)}
+        _ask(worker_requests.first_request, limits, **arguments)
+        tell("profiling both sides")
+        profiles = []
+        for side in pair.sides:
+            profile, reason = sides.profile(side, pair, limits)
+            profiles.append(profile)
+            notes += [f"{side.name}: {reason}"] if reason else []
+        aligned = align(_NOTHING, _NOTHING, {})
+        if (reason := pair.uncuttable()) is not None:
+            notes.append(f"nothing can be cut out: {reason}")
+        else:
+            try:
+                aligned = _aligned(pair, profiles, feeds, limits)
+            except ChildError as error:
+                notes.append(f"nothing can be cut out: {error.reason}")
+        yield Inquiry(
+            pair=pair,
+            aligned=aligned,
+            profiles=(profiles[0], profiles[1]),
+            feeds=feeds,
+            folder=folder,
+            cutter=Cutter(pair, aligned, folder, feeds, limits),
+            limits=limits,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+
+def slower(inquiry: Inquiry, *, begin_s: float, budget_s: float, tell: Callable[[str], None] = lambda _: None) -> Blame:
+    """Which parts make one side slower than the other.
+
+    Args:
+        inquiry: both sides.
+        begin_s: time by `time.monotonic` from which the budget counts.
+        budget_s: seconds for all of it.
+        tell: called with a line before each step.
+
+    Raises:
+        BenchError: a side cannot be measured.
+    """
+    stopwatch = Stopwatch(inquiry.pair, inquiry.feeds, inquiry.limits, inquiry.cutter.cuts)
+    whole, left_s = inquiry.aligned.whole(), budget_s * (1 - _REPRODUCER_TIME)
+    # What was spent on profiles is not to shorten the measurement of the whole, so a least of it is always left.
+    spent_s = min(time.monotonic() - begin_s, left_s / 2)
+    times = {"begin_s": time.monotonic(), "budget_s": left_s - spent_s}
+    outcome = Search(stopwatch, whole, inquiry.times_ns(), tell=tell, **times).run()
+    return Blame(
+        before=inquiry.pair.before.name,
+        after=inquiry.pair.after.name,
+        cell=inquiry.pair.after.cell.path,
+        outcome=outcome,
+        culprits=answer.culprits(inquiry.aligned, outcome, inquiry.profiles),
+        num_nodes=len(inquiry.aligned.before.nodes) or None,
+        notes=inquiry.notes,
+    )
+
+
+def _aligned(pair: Pair, profiles: Sequence[Sequence[NodeTime] | None], feeds: Path, limits: Limits) -> Aligned:
+    """The graphs of both sides with their common tensors.
+
+    Raises:
+        ChildError: a file cannot be read or run.
+    """
+    paths = [side.artifact.path for side in pair.sides]
+    graphs = [_graph(path, limits) for path in (paths[:1] if pair.is_one_file else paths)]
+    before, after = graphs[0], graphs[-1]
+    if pair.is_one_file:
+        names = {name: name for name in (*before.inputs, *before.makers())}
+    else:
+        arguments = {"path": str(paths[0]), "other": str(paths[1]), "feeds": str(feeds)}
+        names = dict(_ask(worker_requests.common_tensors, limits, **arguments)["names"])
+        names |= {name: name for name in after.inputs if name in before.inputs}
+        names |= {name: name for name in after.outputs if name in before.makers()}
+    kernels = [[kernel.covers for kernel in profile or ()] for profile in profiles]
+    return align(before, after, names, kernels)
+
+
+def _graph(path: Path, limits: Limits) -> Graph:
+    """The nodes of an ONNX file.
+
+    Raises:
+        ChildError: the file cannot be read.
+    """
+    return msgspec.convert(_ask(worker_requests.describe, limits, path=str(path)), Graph)
+
+
+def _ask(operation: Any, limits: Limits, **arguments: Any) -> Mapping[str, Any]:
+    limited: dict[str, Any] = {"timeout_s": limits.verify_s, "memory_bytes": limits.memory_bytes}
+    return ask_once(operation, **limited, **opening.process(), **arguments)
+
+
+def part_of(blame: Blame) -> Part | None:
+    """The part that explains most; None where nothing is blamed."""
+    return blame.culprits[0].line.part if blame.culprits else None

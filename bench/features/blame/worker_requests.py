@@ -1,0 +1,245 @@
+"""Requests about parts of models to a worker: the graph, its tensors on real inputs, files of parts, and their runs.
+
+See `bench.pipeline.operations`. Files are paths, and everything else is JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.api import Arrays, Samples, Session, Task, TensorSpec
+from bench.api.arrays import dtype_name, load_arrays, save_arrays, without_objects
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.measure import clock
+from bench.measure.memory import MemoryLog
+from bench.measure.session import Opened
+from bench.onnxfile.deferred import np, onnx
+from bench.pipeline import operations, profile_requests
+from bench.plugins import catalog
+
+_AT_ONCE = 48
+"""Tensors that are recorded in one run where all of a graph are: ONNX Runtime holds them at the same time."""
+_NUM_SUMS = 4
+"""Numbers that stand for the values of a tensor."""
+
+
+def describe(*, path: str) -> dict[str, Any]:
+    """The nodes of an ONNX file that lead to its outputs, without those that make constants."""
+    from bench.onnxfile.edits.parts import Cutter
+    from bench.onnxfile.file import lazy
+
+    cutter = Cutter(lazy.read(Path(path)))
+    wiring = cutter.wiring
+    needed, _ = wiring.leading_to(wiring.outputs)
+    nodes = []
+    for index in sorted(needed):
+        node = wiring.nodes[index]
+        if cutter.constants.isdisjoint(node.output):
+            reads = [name for name in dict.fromkeys(wiring.reads[index]) if name and name not in cutter.constants]
+            makes = [name for name in node.output if name]
+            nodes.append({"name": node.name, "operator": node.op_type, "reads": reads, "makes": makes})
+    outputs = [name for name in wiring.outputs if name not in cutter.constants]
+    return {"nodes": nodes, "inputs": list(wiring.inputs), "outputs": outputs}
+
+
+def first_request(*, cell: str, inputs: str, target: str) -> dict[str, Any]:
+    """Write the inputs of one inference of a cell to an `.npz` file."""
+    known = Cell.from_path(cell)
+    task = catalog.task(known.task)
+    if task.request is not None:
+        raise InputError("a cell that generates runs many inferences, and no part of them can be cut out")
+    save_arrays(Path(target), profile_requests.first_request(task, inputs, known.batch))
+    return {}
+
+
+def common_tensors(*, path: str, other: str, feeds: str) -> dict[str, Any]:
+    """Tensors that two ONNX files both compute: by their names and makers, and by equal values on real inputs.
+
+    Args:
+        path: the first file.
+        other: the second file.
+        feeds: `.npz` file with the inputs of one inference.
+
+    Returns:
+        `names`: those of the second file, each with the name in the first one.
+    """
+    from bench.onnxfile.diff.common_tensors import common_tensors as by_names
+    from bench.onnxfile.file import lazy
+
+    inputs = load_arrays(Path(feeds))
+    proposed = by_names(lazy.read(Path(path)), lazy.read(Path(other)))
+    sums = [_sums(Path(file), inputs) for file in (path, other)]
+    names = {new: old for new, old in proposed.items() if _are_alike(sums[0].get(old), sums[1].get(new), 0.5)}
+    named_before = set(names.values())
+    left = {name: value for name, value in sums[0].items() if name not in named_before}
+    for new, value in sums[1].items():
+        if new not in names:
+            same = [old for old, earlier in left.items() if _are_alike(earlier, value, 1e-4)]
+            if len(same) == 1:
+                names[new] = same[0]
+                del left[same[0]]
+    return {"names": names}
+
+
+def _sums(path: Path, feeds: Arrays) -> dict[str, Any]:
+    """For each tensor that a node makes, its type, its shape and a few weighted sums of its values."""
+    wiring_names = [name for node in describe(path=str(path))["nodes"] for name in node["makes"]]
+    sums: dict[str, Any] = {}
+    for start in range(0, len(wiring_names), _AT_ONCE):
+        for name, array in _values(path, feeds, wiring_names[start : start + _AT_ONCE]).items():
+            if isinstance(array, np.ndarray) and array.dtype.kind in "fiub":
+                flat = np.nan_to_num(array.astype(np.float64).ravel(), posinf=1e30, neginf=-1e30)
+                weights = np.random.default_rng(flat.size).standard_normal((_NUM_SUMS - 1, min(flat.size, 4096)))
+                part = np.resize(flat, weights.shape[1]) if flat.size else np.zeros(weights.shape[1])
+                values = np.array([*(weights @ part), np.abs(flat).sum()])
+                sums[name] = (array.dtype.kind, array.shape, values)
+    return sums
+
+
+def _are_alike(before: Any, after: Any, tolerance: float) -> bool:
+    """Whether the sums of two tensors are those of one: within a share of their size."""
+    if before is None or after is None or before[:2] != after[:2]:
+        return False
+    scale = np.abs(before[2]).max()
+    return bool(np.abs(before[2] - after[2]).max() <= tolerance * scale)
+
+
+def _values(path: Path, feeds: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Tensors of a model on real inputs, computed by ONNX Runtime without optimizations of its own."""
+    from bench.onnxfile.file.lazy import Stored
+    from bench.onnxfile.file.replace import replace_all
+    from bench.onnxfile.file.wiring import Wiring
+    from bench.onnxfile.sessions import cpu_session
+
+    wiring = Wiring(Stored(model=onnx.load(path, load_external_data=False), path=path))
+    values = {name: array for name, array in feeds.items() if name in names}
+    computed = [name for name in dict.fromkeys(names) if name in wiring.made_by]
+    if missing := [name for name in names if name not in values and name not in wiring.made_by]:
+        raise InputError(f"no node makes the tensor {missing[0]!r}")
+    if computed:
+        replace_all(wiring.model.graph.output, (onnx.ValueInfoProto(name=name) for name in computed))
+        session = cpu_session(wiring.model.SerializeToString(), weights_folder=path.parent.resolve())
+        own = {value.name for value in session.get_inputs()}
+        outputs = session.run(computed, {name: array for name, array in feeds.items() if name in own})
+        values |= zip(computed, outputs, strict=True)
+    return values
+
+
+def write_cuts(*, path: str, feeds: str, cuts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write parts of an ONNX file as files of their own, each with its real inputs.
+
+    Args:
+        path: the file.
+        feeds: `.npz` file with the inputs of one inference of the whole.
+        cuts: of each part its `inputs` and `outputs`, by name, and the files to write: `target` and `target_feeds`.
+
+    Returns:
+        For each part, as `cuts`: `outputs` as fields of `TensorSpec`, and `error` in place of them where it has none.
+    """
+    from bench.onnxfile.edits.parts import Cutter, save
+    from bench.onnxfile.file import lazy
+    from bench.onnxfile.shapes.node import Value
+
+    stored = lazy.read(Path(path))
+    cutter = Cutter(stored)
+    names = dict.fromkeys(name for cut in cuts for name in (*cut["inputs"], *cut["outputs"]))
+    values = _values(Path(path), load_arrays(Path(feeds)), list(names))
+    known = dict(cutter.values)
+    for name, array in values.items():
+        inferred = known.get(name)
+        is_known = inferred is not None and inferred.dtype and inferred.shape is not None
+        if isinstance(array, np.ndarray) and not is_known:
+            dtype = onnx.helper.np_dtype_to_tensor_dtype(_onnx_array(array).dtype)
+            known[name] = Value(dtype, tuple(array.shape))
+    cutter.values = known
+    written: list[dict[str, Any]] = []
+    for cut in cuts:
+        try:
+            if odd := [name for name in (*cut["inputs"], *cut["outputs"]) if not isinstance(values[name], np.ndarray)]:
+                raise InputError(f"{odd[0]!r} is no tensor but a sequence, with which no part can begin or end")
+            save(cutter.part(cut["inputs"], cut["outputs"]), stored, Path(cut["target"]))
+            save_arrays(Path(cut["target_feeds"]), {name: without_objects(values[name]) for name in cut["inputs"]})
+        except InputError as error:
+            written.append({"error": str(error)})
+        else:
+            written.append({"outputs": [_spec(name, values[name]) for name in cut["outputs"]]})
+    return {"cuts": written}
+
+
+def _onnx_array(array: np.ndarray) -> np.ndarray:
+    """An array of strings as ONNX names their type; all other arrays as they are."""
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _spec(name: str, array: np.ndarray) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype_name(without_objects(array)), "shape": list(array.shape)}
+
+
+class CutTask(Task):
+    """A part of a model as what a runtime opens: it has inputs and outputs, and neither samples nor a metric."""
+
+    sources = ()
+
+    def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> None:
+        super().__init__(name="part", path=Path("part"))
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)  # type: ignore[misc]
+
+    def build(self, source: str, weights: Path) -> Any:
+        raise NotImplementedError
+
+    def samples(self, split: str) -> Samples:
+        raise NotImplementedError
+
+    def loss(self, outputs: Arrays, targets: Sequence[Any]) -> float:
+        raise NotImplementedError
+
+    def metrics(self, outputs: Arrays, targets: Sequence[Any]) -> dict[str, float]:
+        raise NotImplementedError
+
+
+def _open(cell: Cell, model: str, arrays: Arrays, outputs: Sequence[Mapping[str, Any]] | None) -> Session:
+    """Open a part with a cell's runtime; without names of outputs, it is the whole artifact of the cell."""
+    runtime, how = catalog.runtime(cell.runtime), operations.arguments_of(cell)
+    if outputs is None:
+        return runtime.open(Path(model), task=catalog.task(cell.task), **how)
+    specs = [TensorSpec(name=spec["name"], dtype=spec["dtype"], shape=tuple(spec["shape"])) for spec in outputs]
+    inputs = [TensorSpec(**_spec(name, array)) for name, array in arrays.items()]
+    return runtime.open(Path(model), task=CutTask(inputs, specs), **how)
+
+
+def open_cut(*, cell: str, model: str, feeds: str, outputs: list[dict[str, Any]] | None) -> Opened:
+    """Open a part with a cell's runtime and run it once, as `operations.open_session` does with an artifact.
+
+    Args:
+        cell: path of the cell.
+        model: the part's file.
+        feeds: `.npz` file with its inputs.
+        outputs: fields of `TensorSpec` of each output; None for the whole artifact of the cell.
+    """
+    known, arrays = Cell.from_path(cell), load_arrays(Path(feeds))
+    operations.import_packages(cell=cell, artifact=model)
+    memory = MemoryLog(process=catalog.runtime(known.runtime).program_pid())
+    with memory.phase("load"):
+        load_ns, session = clock.time_call(lambda: _open(known, model, arrays, outputs))
+    with memory.phase("first_inference"):
+        first_inference_ns = clock.time_call_ns(lambda: session.run(arrays))
+    facts = {
+        "load_ns": load_ns,
+        "first_inference_ns": session.last_ns or first_inference_ns,
+        "quiet": clock.settle(session.pid),
+        "pid": session.pid,
+    }
+    return Opened(session=session, requests=[arrays], memory=memory, facts=facts)
+
+
+def run_cut(*, cell: str, model: str, feeds: str, outputs: list[dict[str, Any]], target: str) -> dict[str, Any]:
+    """Run a part once with a cell's runtime, and write its outputs to the `.npz` file `target`."""
+    known, arrays = Cell.from_path(cell), load_arrays(Path(feeds))
+    operations.import_packages(cell=cell, artifact=model)
+    with _open(known, model, arrays, outputs) as session:
+        results = [without_objects(np.array(array)) for array in session.run(arrays)]
+    save_arrays(Path(target), dict(zip([spec["name"] for spec in outputs], results, strict=True)))
+    return {}
