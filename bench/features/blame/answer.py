@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from bench.api import NodeTime
-from bench.features.blame.blaming import Outcome, Line
+from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Aligned, Node, Part
 from bench.measure.stats import Estimate
 from bench.report import writing
@@ -21,8 +21,8 @@ class Culprit:
 
     Attributes:
         name: name of its node that takes most of the time, with its operator.
-        nodes: names of its nodes under the first side, and under the second.
-        operators: number of nodes of each operator, likewise.
+        nodes: names of the suspect's nodes under the first side, and under the second.
+        operators: number of these nodes by operator, likewise.
         line: what was measured of it.
         alike: number of further parts with the same operators in both graphs.
     """
@@ -67,15 +67,14 @@ def culprits(aligned: Aligned, outcome: Outcome, profiles: Sequence[Sequence[Nod
     kinds = collections.Counter(_kind(aligned, Part(start=at, end=at + 1)) for at in range(len(aligned.atoms)))
     chosen = []
     for line in outcome.blamed:
-        sides = aligned.nodes(line.part)
-        is_atom = line.part.num_atoms == 1
+        sides, is_atom = aligned.nodes(line.core), line.core.num_atoms == 1
         chosen.append(
             Culprit(
                 name=_name(sides, profiles),
                 nodes=tuple(tuple(node.name for node in side) for side in sides),  # type: ignore[arg-type]
                 operators=tuple(_operators(side) for side in sides),  # type: ignore[arg-type]
                 line=line,
-                alike=kinds[_kind(aligned, line.part)] - 1 if is_atom else 0,
+                alike=kinds[_kind(aligned, line.core)] - 1 if is_atom else 0,
             )
         )
     return tuple(chosen)
@@ -114,7 +113,7 @@ def render(blame: Blame, *, format: str) -> str:
     titles = ("part", "of A's latency (%)", "of the difference (%)", "alone, B over A", "nodes")
     lines = [
         (
-            each.name + became(each),
+            each.name + became(each) + (", with its neighbours" if each.line.core != each.line.part else ""),
             percent(each.line.difference),
             percent(each.line.share),
             writing.interval(each.line.ratio),

@@ -27,7 +27,11 @@ _FIRST_BLOCKS, _MORE_BLOCKS, _MOST_BLOCKS = 4, 2, 14
 _CLOSE = 0.015
 """Largest difference that is not looked at any longer once it is clear that it is not exceeded."""
 _SEARCH_BLOCKS = 4
-_CONFIRM_BLOCKS, _MOST_CONFIRM_BLOCKS = 6, 16
+_CONFIRM_BLOCKS, _MOST_CONFIRM_BLOCKS = 6, 14
+_LITTLE = 0.15
+"""Share of the difference that the parts may fail to add up to before suspects are measured with their neighbours."""
+_MARGINS = (1, 3)
+"""Atoms on either side with which they are."""
 _MOST_ROUNDS = 7
 _MOST_SUSPECTS = 3
 _LEAST_SUSPICION = 0.05
@@ -38,8 +42,8 @@ _ENOUGH = 0.7
 """Share of the difference that suspects explain where parts that cannot be run are not looked into."""
 _MOST_NAMED = 3
 _PIECES = 4
-_WHOLE_TIME, _SEARCH_TIME = 0.2, 0.6
-"""Shares of the time after which the whole, and the search, are to be done."""
+_WHOLE_TIME, _SEARCH_TIME, _WIDEN_TIME = 0.2, 0.55, 0.8
+"""Shares of the time after which the whole and the search are to be done, and no suspect is widened any more."""
 
 
 class Measures(Protocol):
@@ -57,6 +61,7 @@ class Line:
 
     Attributes:
         part: the part.
+        core: the suspect within it: the part itself, unless it was measured with its neighbours.
         difference: by how much it is slower, as a share of the whole's latency under the first side.
         share: that as a share of the whole's difference.
         ratio: its latency under the second side over that under the first, alone.
@@ -64,6 +69,7 @@ class Line:
     """
 
     part: Part
+    core: Part
     difference: Estimate
     share: Estimate
     ratio: Estimate
@@ -216,35 +222,76 @@ class Search:
         return [Part(start=part.start, end=middle), Part(start=middle, end=part.end)]
 
     def _confirmed(self, suspects: Sequence[Part]) -> Outcome:
-        """The answer, of blocks that chose nothing."""
-        parts = sorted([*suspects, *gaps(suspects, self._whole)])
-        self._tell(f"measuring {len(suspects)} suspects and the rest beside the whole")
-        blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=math.inf)
-        more = _MOST_CONFIRM_BLOCKS - len(blocks)
-        if time.monotonic() < self._ends(1.0) and not self._is_precise(parts, blocks):
-            blocks += self._measures.measure(parts, num_blocks=more, ends_s=self._ends(1.0))
-        lines = _lines(parts, blocks)
-        named = [line for line in lines if line.part in suspects and _explains(line, self._sign)]
-        whole = [after / before - 1 for before, after in _whole(blocks)]
-        missing = [
-            left - sum(_difference(times, line.part) for line in lines)
-            for left, times in zip(whole, blocks, strict=True)
-        ]
-        return Outcome(
-            ratio=intervals.ratio(_whole(blocks)),
-            is_different=True,
-            blamed=tuple(sorted(named, key=lambda line: -line.share.value)),
-            others=tuple(line for line in lines if line not in named),
-            remainder=intervals.mean(missing),
-            remainder_share=intervals.share(missing, whole),
-            num_blocks=len(blocks),
-        )
+        """The answer, of blocks that chose nothing.
 
-    def _is_precise(self, parts: Sequence[Part], blocks: Sequence[Times]) -> bool:
-        """Whether the share of the part that explains most is known to a tenth."""
-        lines = _lines(parts, blocks)
-        most = max(lines, key=lambda line: line.share.value, default=None)
-        return most is not None and most.share.high - most.share.low < 0.2 * max(1.0, abs(most.share.value))
+        What a part costs may lie beside it: a kernel of another layout makes its neighbours convert. Where suspects do
+        not add up to the difference, they are measured with their neighbours, too.
+        """
+        outcome = self._measured({suspect: suspect for suspect in suspects})
+        for margin in _MARGINS if suspects else ():
+            if _adds_up(outcome) or time.monotonic() > self._ends(_WIDEN_TIME):
+                break
+            wider = self._measured(self._widened(suspects, margin))
+            if _left(wider) < _left(outcome):
+                outcome = wider
+        return outcome
+
+    def _widened(self, suspects: Sequence[Part], margin: int) -> dict[Part, Part]:
+        """Suspects with atoms on either side that are no other suspect's, each with the suspect itself."""
+        ordered, wider, begin = sorted(suspects), {}, self._whole.start
+        for number, core in enumerate(ordered):
+            limit = ordered[number + 1].start if number + 1 < len(ordered) else self._whole.end
+            part = Part(start=max(begin, core.start - margin), end=min(limit, core.end + margin))
+            wider[part], begin = core, part.end
+        return wider
+
+    def _measured(self, cores: Mapping[Part, Part]) -> Outcome:
+        """Suspects, by the parts that hold them, and all that lies between, measured beside the whole."""
+        parts = sorted([*cores, *gaps(cores, self._whole)])
+        self._tell(f"measuring {len(cores)} suspects and the rest beside the whole")
+        blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=math.inf)
+        outcome = _outcome(parts, cores, blocks, self._sign)
+        if _adds_up(outcome) and not _is_precise(outcome) and time.monotonic() < self._ends(1.0):
+            more = _MOST_CONFIRM_BLOCKS - len(blocks)
+            blocks += self._measures.measure(parts, num_blocks=more, ends_s=self._ends(1.0))
+            outcome = _outcome(parts, cores, blocks, self._sign)
+        return outcome
+
+
+def _outcome(parts: Sequence[Part], cores: Mapping[Part, Part], blocks: Sequence[Times], sign: float) -> Outcome:
+    """What some blocks say of suspects and the parts between them."""
+    lines = [dataclasses.replace(line, core=cores.get(line.part, line.part)) for line in _lines(parts, blocks)]
+    named = [line for line in lines if line.part in cores and _explains(line, sign)]
+    whole = [after / before - 1 for before, after in _whole(blocks)]
+    missing = [
+        left - sum(_difference(times, line.part) for line in lines) for left, times in zip(whole, blocks, strict=True)
+    ]
+    return Outcome(
+        ratio=intervals.ratio(_whole(blocks)),
+        is_different=True,
+        blamed=tuple(sorted(named, key=lambda line: -line.share.value)),
+        others=tuple(line for line in lines if line not in named),
+        remainder=intervals.mean(missing),
+        remainder_share=intervals.share(missing, whole),
+        num_blocks=len(blocks),
+    )
+
+
+def _left(outcome: Outcome) -> float:
+    """The share of the difference that the parts do not add up to, or add up to beyond it."""
+    assert outcome.remainder_share is not None
+    return abs(outcome.remainder_share.value)
+
+
+def _adds_up(outcome: Outcome) -> bool:
+    """Whether the parts add up to the difference, but for a little."""
+    return _left(outcome) < _LITTLE
+
+
+def _is_precise(outcome: Outcome) -> bool:
+    """Whether the share of the part that explains most is known to a tenth."""
+    most = next(iter(outcome.blamed), None)
+    return most is not None and most.share.high - most.share.low < 0.2 * max(1.0, abs(most.share.value))
 
 
 def _whole(blocks: Sequence[Times]) -> list[tuple[float, float]]:
@@ -276,6 +323,7 @@ def _lines(parts: Sequence[Part], blocks: Sequence[Times]) -> list[Line]:
         lines.append(
             Line(
                 part=part,
+                core=part,
                 difference=intervals.mean(differences),
                 share=intervals.share(differences, whole),
                 ratio=intervals.ratio([times[part.key] for times in present]),
