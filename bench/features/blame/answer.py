@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from bench.api import NodeTime
 from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Aligned, Node, Part
+from bench.features.blame.drifting import Drifted
 from bench.measure.stats import Estimate
 from bench.report import writing
 
@@ -58,8 +59,41 @@ class Blame:
     reproducer: str | None = None
 
     @property
+    def is_clear(self) -> bool:
+        """Whether the two sides clearly differ."""
+        return self.outcome.is_different
+
+    @property
     def is_slower(self) -> bool:
         return self.outcome.ratio.value > 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DriftBlame:
+    """The answer where outputs are looked for.
+
+    Attributes:
+        before, after, cell, num_nodes, notes, reproducer: as of `Blame`.
+        drifted: what the search found.
+        name: the node that gives the first tensor beyond the tolerance, with its operator; None where no output drifts.
+        nodes, operators: of the smallest part that shows the drift alone, as of `Culprit`.
+    """
+
+    before: str
+    after: str
+    cell: str
+    drifted: Drifted
+    name: str | None = None
+    nodes: tuple[tuple[str, ...], ...] = ((), ())
+    operators: tuple[Mapping[str, int], ...] = ({}, {})
+    num_nodes: int | None = None
+    notes: tuple[str, ...] = ()
+    reproducer: str | None = None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether an output drifts."""
+        return self.drifted.core is not None
 
 
 def culprits(aligned: Aligned, outcome: Outcome, profiles: Sequence[Sequence[NodeTime] | None]) -> tuple[Culprit, ...]:
@@ -71,8 +105,8 @@ def culprits(aligned: Aligned, outcome: Outcome, profiles: Sequence[Sequence[Nod
         chosen.append(
             Culprit(
                 name=_name(sides, profiles),
-                nodes=tuple(tuple(node.name for node in side) for side in sides),  # type: ignore[arg-type]
-                operators=tuple(_operators(side) for side in sides),  # type: ignore[arg-type]
+                nodes=node_names(sides),
+                operators=operators(sides),
                 line=line,
                 alike=kinds[_kind(aligned, line.core)] - 1 if is_atom else 0,
             )
@@ -84,8 +118,28 @@ def _kind(aligned: Aligned, part: Part) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(sorted(node.operator for node in side)) for side in aligned.nodes(part))
 
 
-def _operators(nodes: Sequence[Node]) -> dict[str, int]:
-    return dict(collections.Counter(node.operator for node in nodes).most_common())
+def node_names(sides: tuple[Sequence[Node], Sequence[Node]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of nodes on both sides."""
+    first, second = (tuple(node.name for node in side) for side in sides)
+    return first, second
+
+
+def operators(sides: tuple[Sequence[Node], Sequence[Node]]) -> tuple[dict[str, int], dict[str, int]]:
+    """Number of nodes of each operator on both sides."""
+    first, second = (dict(collections.Counter(node.operator for node in side).most_common()) for side in sides)
+    return first, second
+
+
+def maker(aligned: Aligned, drifted: Drifted) -> str | None:
+    """The node of the first side that gives the first tensor beyond the tolerance, with its operator."""
+    if drifted.tensor is None:
+        return None
+    node = aligned.before.nodes[aligned.before.makers()[drifted.tensor]]
+    return _with_operator(node)
+
+
+def _with_operator(node: Node) -> str:
+    return node.name if node.operator in node.name else f"{node.name} ({node.operator})"
 
 
 def _name(sides: Sequence[Sequence[Node]], profiles: Sequence[Sequence[NodeTime] | None]) -> str:
@@ -98,13 +152,15 @@ def _name(sides: Sequence[Sequence[Node]], profiles: Sequence[Sequence[NodeTime]
     best = max(nodes, key=lambda node: max((times.get(name, 0.0) for name in node.makes), default=0.0))
     if not any(times.get(name) for name in best.makes):
         best = nodes[-1]
-    return f"{best.name} ({best.operator})" if best.operator not in best.name else best.name
+    return _with_operator(best)
 
 
-def render(blame: Blame, *, format: str) -> str:
+def render(blame: Blame | DriftBlame, *, format: str) -> str:
     """The answer as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
         return writing.as_json(dataclasses.asdict(blame))
+    if isinstance(blame, DriftBlame):
+        return f"A: {blame.before}\nB: {blame.after}\n\n{_drift(blame)}\n" + "".join(f"{n}\n" for n in blame.notes)
     outcome = blame.outcome
     head = f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n"
     notes = "".join(f"{note}\n" for note in blame.notes)
@@ -144,6 +200,26 @@ def headline(blame: Blame) -> str:
     most = blame.culprits[0]
     where = f": reproducer in {blame.reproducer}" if blame.reproducer else ""
     return f"{text}; {100 * sign * most.line.difference.value:.1f} % of it is {most.name}{where}"
+
+
+def _drift(blame: DriftBlame) -> str:
+    """The sentences of a drift."""
+    drifted = blame.drifted
+    within = f"tolerance {drifted.tolerance:.3g}"
+    if drifted.core is None:
+        return f"no output drifts: the largest error is {drifted.error:.3g}, {within}; nothing is blamed"
+    text = (
+        f"outputs differ by {drifted.error:.3g} of their largest magnitude, {within}; {blame.name} is the first node "
+        f"beyond it: {drifted.tensor} differs by {drifted.tensor_error:.3g}, and what it is computed from by less"
+    )
+    if drifted.part is None:
+        return f"{text}. No part shows that alone with the same inputs, so it is no single node's"
+    number = len(blame.nodes[0])
+    which = f"{number} nodes show" if number != 1 else "that node shows"
+    where = f": reproducer in {blame.reproducer}" if blame.reproducer else ""
+    before, after = blame.operators
+    changed = "" if before == after else f" ({_counted(before)} became {_counted(after)})"
+    return f"{text}. Alone with the same inputs {which} {drifted.part_error:.3g}{changed}{where}"
 
 
 def _grown(ratio: Estimate, sign: float) -> Estimate:

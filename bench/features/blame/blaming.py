@@ -66,6 +66,7 @@ class Line:
         share: that as a share of the whole's difference.
         ratio: its latency under the second side over that under the first, alone.
         time_share: its latency under the first side, as a share of the whole's.
+        core_ratio: `ratio` of the suspect alone.
     """
 
     part: Part
@@ -74,6 +75,7 @@ class Line:
     share: Estimate
     ratio: Estimate
     time_share: float
+    core_ratio: Estimate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,7 +235,11 @@ class Search:
                 break
             wider = self._measured(self._widened(suspects, margin))
             if _left(wider) < _left(outcome):
-                outcome = wider
+                alone = {line.core: line.core_ratio for line in (*outcome.blamed, *outcome.others)}
+                named = (
+                    dataclasses.replace(line, core_ratio=alone.get(line.core, line.ratio)) for line in wider.blamed
+                )
+                outcome = dataclasses.replace(wider, blamed=tuple(named))
         return outcome
 
     def _widened(self, suspects: Sequence[Part], margin: int) -> dict[Part, Part]:
@@ -320,13 +326,15 @@ def _lines(parts: Sequence[Part], blocks: Sequence[Times]) -> list[Line]:
         differences = [_difference(times, part) for times in present]
         whole = [after / before - 1 for before, after in _whole(present)]
         shares = [times[part.key][0] / times[WHOLE][0] for times in present]
+        alone = intervals.ratio([times[part.key] for times in present])
         lines.append(
             Line(
                 part=part,
                 core=part,
                 difference=intervals.mean(differences),
                 share=intervals.share(differences, whole),
-                ratio=intervals.ratio([times[part.key] for times in present]),
+                ratio=alone,
+                core_ratio=alone,
                 time_share=sum(shares) / len(shares),
             )
         )

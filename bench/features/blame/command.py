@@ -29,7 +29,13 @@ _Names = Annotated[
 ]
 _Runtime = Annotated[str | None, typer.Option(help="Runtime of files, as in a cell; the usual one by default.")]
 _Provider = Annotated[str | None, typer.Option(help="Provider of files, as in a cell.")]
+_Drift = Annotated[bool, typer.Option("--drift", help="Look for other outputs instead of a slowdown.")]
+_Tolerance = Annotated[
+    str | None,
+    typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own by default."),
+]
 _Budget = Annotated[str, typer.Option(help="Time for all of it.")]
+_Output = Annotated[Path, typer.Option(help="Folder in which the reproducer gets a folder of its own.")]
 
 
 def blame(
@@ -44,18 +50,22 @@ def blame(
     dim: options.Dims = None,
     shape: options.Shapes = None,
     trust: options.Trust = False,
+    drift: _Drift = False,
+    tolerance: _Tolerance = None,
     budget: _Budget = "5m",
+    output: _Output = Path("blame"),
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     format: options.Tables = "table",
 ) -> None:
-    """Which operator makes B slower than A? Suspects are cut out of the model and measured under both, side by side.
+    """Which operator makes B slower than A, or wrong? Suspects are cut out of the model and run under both.
 
-    A and B are two cells, two files, or one with two versions of a package (--with). Nothing is stored. Exits with 1
-    where no difference is clear.
+    A and B are two cells, two files, or one with two versions of a package (--with). The part that explains most is
+    written as a reproducer: a small model with inputs and a script. Exits with 1 where no difference is clear.
     """
     from bench.features.blame import answer, inquiry
     from bench.measure.limits import Limits
+    from bench.plugins import catalog
 
     begin_s, budget_s = time.monotonic(), units.seconds(budget)
     step_s = units.seconds(timeout) if timeout else None
@@ -63,10 +73,16 @@ def blame(
     description = options.own_model(dataset, dim, shape, trust)
     pair = _pair(names, versions, python, description, (runtime, provider), limits, may_be_large=yes)
     options.say_notes(pair.notes)
+    most = units.share(tolerance, zero=True) if tolerance else catalog.task(pair.samples.task).close
     with inquiry.opened(pair, limits, options.say) as both:
-        outcome = inquiry.slower(both, begin_s=begin_s, budget_s=budget_s, tell=options.say)
-    options.write(answer.render(outcome, format=format), None)
-    if not outcome.outcome.is_different:
+        result: answer.Blame | answer.DriftBlame
+        if drift:
+            result = inquiry.wrong(both, tolerance=most, tell=options.say)
+        else:
+            result = inquiry.slower(both, begin_s=begin_s, budget_s=budget_s, tell=options.say)
+        result = inquiry.reproduce(both, result, output)
+    options.write(answer.render(result, format=format), None)
+    if not result.is_clear:
         raise typer.Exit(_NOTHING)
 
 

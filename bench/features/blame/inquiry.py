@@ -12,17 +12,22 @@ from typing import Any
 import msgspec
 
 from bench.api import NodeTime
-from bench.api.errors import ChildError
-from bench.features.blame import answer, sides, worker_requests
-from bench.features.blame.answer import Blame
+from bench.api.errors import ChildError, InputError
+from bench.features.blame import answer, reproducer, sides, worker_requests
+from bench.features.blame.answer import Blame, DriftBlame
 from bench.features.blame.blaming import Search
 from bench.features.blame.cuts import Aligned, Graph, Part, align
+from bench.features.blame.drifting import DriftSearch
+from bench.features.blame.outputs import Comparing
 from bench.features.blame.parts import Cutter, Stopwatch
+from bench.features.blame.reproducer import Finding
 from bench.features.blame.sides import Pair
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
+from bench.measure.stats import NOISE_FLOOR
 from bench.pipeline import opening
+from bench.report import writing
 
 _NOTHING = Graph(nodes=(), inputs=(), outputs=())
 _REPRODUCER_TIME = 0.08
@@ -174,6 +179,88 @@ def _ask(operation: Any, limits: Limits, **arguments: Any) -> Mapping[str, Any]:
     return ask_once(operation, **limited, **opening.process(), **arguments)
 
 
-def part_of(blame: Blame) -> Part | None:
-    """The part that explains most; None where nothing is blamed."""
-    return blame.culprits[0].line.part if blame.culprits else None
+def wrong(inquiry: Inquiry, *, tolerance: float, tell: Callable[[str], None] = lambda _: None) -> DriftBlame:
+    """Which part makes the outputs of one side differ from the other's.
+
+    Args:
+        inquiry: both sides.
+        tolerance: largest error that is no drift, as a share of a tensor's largest magnitude.
+        tell: called with a line before each step.
+
+    Raises:
+        InputError: nothing can be cut out of the sides' files.
+        BenchError: a side does not run.
+    """
+    if not inquiry.aligned.atoms:
+        raise InputError(f"no tensor of these can be looked at: {'; '.join(inquiry.notes)}")
+    compares = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits)
+    drifted = DriftSearch(inquiry.aligned, compares, tolerance, tell=tell).run()
+    nodes = inquiry.aligned.nodes(drifted.part) if drifted.part else ([], [])
+    return DriftBlame(
+        before=inquiry.pair.before.name,
+        after=inquiry.pair.after.name,
+        cell=inquiry.pair.after.cell.path,
+        drifted=drifted,
+        name=answer.maker(inquiry.aligned, drifted),
+        nodes=answer.node_names(nodes),
+        operators=answer.operators(nodes),
+        num_nodes=len(inquiry.aligned.before.nodes),
+        notes=inquiry.notes,
+    )
+
+
+def reproduce(inquiry: Inquiry, blame: Blame | DriftBlame, folder: Path) -> Blame | DriftBlame:
+    """Write the reproducer of the part that explains most, and name it in the answer.
+
+    Args:
+        inquiry: both sides.
+        blame: the answer.
+        folder: where the folder of the reproducer is made.
+
+    Raises:
+        InputError: the folder has other files.
+    """
+    part, finding = _finding(inquiry, blame)
+    if part is None or finding is None:
+        return blame
+    if (reason := reproducer.refusal(inquiry.pair)) is not None:
+        return dataclasses.replace(blame, notes=(*blame.notes, reason))
+    if isinstance(blame, DriftBlame):
+        cuts = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits).with_same_inputs(part)
+    else:
+        known = inquiry.cutter.cuts([part])[part.key]
+        cuts = None if isinstance(known, str) else known
+    if cuts is None:
+        return blame
+    target = folder / reproducer.folder_name(finding.title.partition(":")[0])
+    return dataclasses.replace(blame, reproducer=str(reproducer.write(target, inquiry.pair, cuts, finding)))
+
+
+def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, Finding | None]:
+    """The smallest part that shows the difference alone, and what it shows; None where there is none."""
+    if isinstance(blame, DriftBlame):
+        drifted = blame.drifted
+        if drifted.part is None:
+            return None, None
+        nodes = inquiry.aligned.nodes(drifted.part)
+        title = f"{blame.name}: outputs differ by {drifted.part_error:.3g}"
+        shown: dict[str, Any] = {"error": drifted.part_error}
+        whole = f"In the whole model, outputs differ by {drifted.error:.3g} of their largest magnitude."
+        part = drifted.part
+    else:
+        if not blame.culprits:
+            return None, None
+        most = blame.culprits[0]
+        line, sign = most.line, 1.0 if blame.is_slower else -1.0
+        nearer = line.core_ratio.low - 1 if sign > 0 else 1 - line.core_ratio.high
+        part, ratio = (line.core, line.core_ratio) if nearer > NOISE_FLOOR else (line.part, line.ratio)
+        nodes = inquiry.aligned.nodes(part)
+        title = f"{most.name}: {ratio.value:.2f} times as long"
+        shown = {"ratio": ratio}
+        whole = (
+            f"In the whole model, B takes {writing.interval(blame.outcome.ratio)} times as long as A; this part "
+            f"explains {answer.percent(line.share)} % of that."
+        )
+    operators = answer.operators(nodes)
+    numbers = (len(nodes[0]), len(nodes[1]))
+    return part, Finding(title=title, num_nodes=numbers, operators=operators, texts=(whole,), **shown)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.api.errors import BenchError, ChildError
+from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.features.blame import worker_requests
-from bench.features.blame.cuts import Aligned, Interface, Part
+from bench.features.blame.cuts import Aligned, Graph, Interface, Part
 from bench.features.blame.sides import Pair, Side
 from bench.measure import block
 from bench.measure.block import Method, Repeats
@@ -61,15 +61,16 @@ class Cutter:
         self.pair, self.aligned = pair, aligned
         self._folder, self._feeds, self._limits = folder, feeds, limits
         self._cuts: dict[str, tuple[Cut, Cut] | str] = {}
+        self._num_files = 0
 
     def cuts(self, parts: Sequence[Part]) -> dict[str, tuple[Cut, Cut] | str]:
         """The files of parts on both sides, by their keys; the reason in place of them where a part has none."""
         new = [part for part in dict.fromkeys(parts) if part.key not in self._cuts]
         if new:
-            interfaces = [self.aligned.interfaces(part) for part in new]
-            sides = [self._written(0, new, [first for first, _ in interfaces])]
+            interfaces, keys = [self.aligned.interfaces(part) for part in new], [part.key for part in new]
+            sides = [self._written(0, keys, [first for first, _ in interfaces])]
             alike = self.pair.is_one_file and all(first == second for first, second in interfaces)
-            sides.append(sides[0] if alike else self._written(1, new, [second for _, second in interfaces]))
+            sides.append(sides[0] if alike else self._written(1, keys, [second for _, second in interfaces]))
             for part, first, second in zip(new, *sides, strict=True):
                 if isinstance(first, str) or isinstance(second, str):
                     self._cuts[part.key] = first if isinstance(first, str) else str(second)
@@ -77,9 +78,28 @@ class Cutter:
                     self._cuts[part.key] = first, second
         return {part.key: self._cuts[part.key] for part in parts}
 
-    def _written(self, number: int, parts: Sequence[Part], interfaces: Sequence[Interface]) -> list[Cut | str]:
+    def up_to(self, names: Sequence[str]) -> tuple[Cut, Cut]:
+        """Both sides' models from their inputs to some common tensors, by the first side's names.
+
+        Raises:
+            ArtifactError: a side has no such part.
+        """
+        after = {old: new for new, old in self.aligned.names.items()}
+        renamed = (list(names), [after[name] for name in names])
+        cuts = []
+        for number, (graph, outputs) in enumerate(zip((self.aligned.before, self.aligned.after), renamed, strict=True)):
+            inputs = _needed_inputs(graph, outputs)
+            interface = Interface(inputs=inputs, outputs=tuple(outputs), num_nodes=len(graph.nodes))
+            self._num_files += 1
+            (cut,) = self._written(number, [f"up_to_{self._num_files}"], [interface])
+            if isinstance(cut, str):
+                raise ArtifactError(f"a part of {self.pair.sides[number].name} cannot be cut out: {cut}")
+            cuts.append(cut)
+        return cuts[0], cuts[1]
+
+    def _written(self, number: int, keys: Sequence[str], interfaces: Sequence[Interface]) -> list[Cut | str]:
         """The files of parts on one side."""
-        names = [f"{part.key}_{'ab'[number]}" for part in parts]
+        names = [f"{key}_{'ab'[number]}" for key in keys]
         files = [(self._folder / f"{name}.onnx", self._folder / f"{name}.npz") for name in names]
         requests = {
             index: {"inputs": interface.inputs, "outputs": interface.outputs}
@@ -107,6 +127,17 @@ class Cutter:
             if len(requests) == 1:
                 return [{"error": error.reason}]
             return [answer for each in requests for answer in self._ask(number, [each])]
+
+
+def _needed_inputs(graph: Graph, outputs: Sequence[str]) -> tuple[str, ...]:
+    """The inputs of a graph that some of its tensors are computed from."""
+    makers, reached, pending = graph.makers(), dict.fromkeys(outputs), list(outputs)
+    while pending:
+        index = makers.get(pending.pop())
+        new = [] if index is None else [name for name in graph.nodes[index].reads if name not in reached]
+        reached |= dict.fromkeys(new)
+        pending += new
+    return tuple(name for name in graph.inputs if name in reached)
 
 
 class Stopwatch:

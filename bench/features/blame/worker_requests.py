@@ -243,3 +243,34 @@ def run_cut(*, cell: str, model: str, feeds: str, outputs: list[dict[str, Any]],
         results = [without_objects(np.array(array)) for array in session.run(arrays)]
     save_arrays(Path(target), dict(zip([spec["name"] for spec in outputs], results, strict=True)))
     return {}
+
+
+def compare_outputs(*, before: str, after: str) -> dict[str, Any]:
+    """How far the arrays of two `.npz` files differ, pair by pair in their order: see `drift.relative_error`.
+
+    Returns:
+        `errors`, one for each pair: None where two arrays cannot be compared, and -1 for a difference without a bound.
+    """
+    from bench.onnxfile.diff.drift import relative_error
+
+    pairs = zip(load_arrays(Path(before)).values(), load_arrays(Path(after)).values(), strict=True)
+    errors = [relative_error(old, new) for old, new in pairs]
+    return {"errors": [error if error is None or np.isfinite(error) else -1.0 for error in errors]}
+
+
+def same_feeds(*, feeds: str, names: dict[str, str], own: str, target: str) -> dict[str, Any]:
+    """Write the inputs of a part of the first side as inputs of the second side's.
+
+    Args:
+        feeds: `.npz` file with the inputs of the first side's part.
+        names: names there, by the names of the second side's inputs.
+        own: `.npz` file with the second side's own inputs, whose types stay, and those values that the first has not.
+        target: the `.npz` file to write.
+    """
+    values, typed = load_arrays(Path(feeds)), load_arrays(Path(own))
+    arrays = {
+        name: values[names[name]].astype(array.dtype, copy=False) if names.get(name) in values else array
+        for name, array in typed.items()
+    }
+    save_arrays(Path(target), arrays)
+    return {}
