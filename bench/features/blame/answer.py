@@ -147,7 +147,7 @@ def _name(sides: Sequence[Sequence[Node]], profiles: Sequence[Sequence[NodeTime]
     nodes = sides[0] or sides[1]
     times: dict[str, float] = collections.defaultdict(float)
     for kernel in (profiles[0] if sides[0] else profiles[1]) or ():
-        for name in kernel.makes or kernel.covers:
+        for name in kernel.covers or kernel.makes:
             times[name] = max(times[name], kernel.time_ns)
     best = max(nodes, key=lambda node: max((times.get(name, 0.0) for name in node.makes), default=0.0))
     if not any(times.get(name) for name in best.makes):

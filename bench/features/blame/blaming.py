@@ -33,6 +33,7 @@ _LITTLE = 0.15
 _MARGINS = (1, 3)
 """Atoms on either side with which they are."""
 _MOST_ROUNDS = 7
+_MOST_SPLIT = 2
 _MOST_SUSPECTS = 3
 _LEAST_SUSPICION = 0.05
 """Share of all suspected time that a suspect has at least."""
@@ -164,20 +165,21 @@ class Search:
     def _suspects(self) -> tuple[list[Part], bool]:
         """Parts that explain much of the difference, each as small as can be, and whether the time was up before."""
         known: dict[Part, Line] = {}
-        pending = self._proposed(self._whole)
+        pending, split = self._proposed(self._whole), [self._whole]
         for number in range(_MOST_ROUNDS):
             if number and time.monotonic() > self._ends(_SEARCH_TIME):
                 return self._worst(known), True
             self._tell(f"measuring {len(pending)} parts beside the whole")
             blocks = self._measures.measure(pending, num_blocks=_SEARCH_BLOCKS, ends_s=self._ends(_SEARCH_TIME))
+            known = {part: line for part, line in known.items() if part not in split}
             known |= {line.part: line for line in _lines(pending, blocks)}
             wide = [part for part in self._worst(known) if part.num_atoms > 1]
             if not wide and sum(known[part].share.value for part in self._worst(known)) < _ENOUGH:
                 wide = [part for part in pending if part not in known and part.num_atoms > 1]  # it could not be run
             if not wide:
                 break
-            pending = [piece for part in wide[:2] for piece in self._proposed(part)]
-            known = {part: line for part, line in known.items() if part not in wide[:2]}
+            split = wide[:_MOST_SPLIT]
+            pending = [piece for part in split for piece in self._proposed(part)]
         else:
             return self._worst(known), True
         return self._worst(known), False

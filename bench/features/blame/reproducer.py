@@ -23,6 +23,8 @@ from bench.report import writing
 
 MOST_NODES = 20
 """Nodes of a reproducer that an issue can be read with; one of more says so."""
+_PYTHON = "python"
+"""The name of the interpreter among versions."""
 _MARK = "reproduce.py"
 """The file by which a folder is known as one that may be written anew."""
 
@@ -121,7 +123,7 @@ def _environment(pair: Pair) -> dict[str, object]:
 def requirements(side: Side) -> list[str]:
     """What the script of a side needs, as pip takes it."""
     versions = provenance.versions_run(side.cell)
-    return [f"{name}=={version}" for name, version in versions.items() if version] + ["numpy"]
+    return [f"{name}=={version}" for name, version in versions.items() if version and name != _PYTHON] + ["numpy"]
 
 
 def issue(pair: Pair, finding: Finding) -> str:
@@ -143,9 +145,11 @@ def issue(pair: Pair, finding: Finding) -> str:
         lines.append(f"- {letter}: {escaped(side.name)}; {nodes}{many}: {escaped(counted)}")
     lines += ["", "## To reproduce", "", "```", *_commands(pair), "```", "", "## Environment", ""]
     facts = machine.describe()
-    lines.append(f"- {escaped(processors.description(facts))}, {facts['num_cores']} cores, {facts['system']}")
+    lines.append(f"- {escaped(processors.description(facts))}, {facts['system']}")
     for letter, side in zip("AB", pair.sides, strict=True):
-        lines.append(f"- {letter}: {escaped(', '.join(requirements(side)[:-1]))}, {side.cell.threads} threads")
+        versions, threads = provenance.versions_run(side.cell), side.cell.threads
+        texts = [f"{name} {version}" for name, version in versions.items()]
+        lines.append(f"- {letter}: {escaped(', '.join(texts))}, {threads} thread{'s' * (threads != 1)}")
     return "\n".join(lines) + "\n"
 
 
