@@ -1,0 +1,115 @@
+"""The folder of a reproducer: its script runs from there alone, and its texts hold no markup of names."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from bench.api.arrays import save_arrays
+from bench.api.artifact import Artifact
+from bench.api.cell import Cell
+from bench.api.errors import InputError
+from bench.features.blame import reproducer
+from bench.features.blame.parts import Cut
+from bench.features.blame.reproducer import Finding
+from bench.features.blame.sides import Pair, Side
+from bench.measure.stats import Estimate
+
+CELL = Cell.from_path("crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1")
+HOSTILE = "y'\"\n]import os#{0}"
+FINDING = Finding(
+    title="Add_1 (Add) <b>|: 3.00 times as long",
+    ratio=Estimate(value=3.0, low=2.9, high=3.1),
+    num_nodes=(1, 25),
+    operators=({"Add": 1}, {"Add": 25}),
+)
+
+
+def side(path: Path) -> Side:
+    return Side(name="A <i>", cell=CELL, artifact=Artifact(path=path, format="onnx", sha256="0", size_bytes=1))
+
+
+def cut(tmp_path: Path, name: str, num_adds: int) -> Cut:
+    """A sum of an input with itself, over and over."""
+    names = ["x", *(f"t{at}" for at in range(num_adds - 1)), HOSTILE]
+    nodes = [helper.make_node("Add", [names[at], "x"], [names[at + 1]]) for at in range(num_adds)]
+    values = [helper.make_tensor_value_info(each, TensorProto.FLOAT, [300_000]) for each in ("x", HOSTILE)]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:])
+    model = tmp_path / f"{name}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
+    save_arrays(tmp_path / f"{name}.npz", {"x": np.ones(300_000, np.float32)})
+    spec = {"name": HOSTILE, "dtype": "float32", "shape": [300_000]}
+    return Cut(model=model, feeds=tmp_path / f"{name}.npz", outputs=(spec,))
+
+
+def test_its_script_shows_the_difference_from_its_folder_alone(tmp_path: Path) -> None:
+    cuts = cut(tmp_path, "a", 1), cut(tmp_path, "b", 25)
+    pair = Pair(before=side(cuts[0].model), after=side(cuts[1].model), samples=CELL)
+    reproducer.write(tmp_path / "made", pair, cuts, FINDING)
+    shutil.move(tmp_path / "made", tmp_path / "elsewhere")
+    for each in cuts:
+        each.model.unlink()
+
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BENCH"))}
+    command = [sys.executable, str(tmp_path / "elsewhere" / "reproduce.py")]
+    done = subprocess.run(command, cwd="/", env=environment, text=True, capture_output=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    shown = re.fullmatch(
+        r"B over A: (\S+) \[(\S+), (\S+)\]; largest error (\S+) of the largest magnitude\n", done.stdout
+    )
+    assert shown is not None, done.stdout
+    ratio, low, high, error = map(float, shown.groups())
+    assert 1 < low < ratio < high  # 25 sums take longer than one
+    assert error == pytest.approx(12)  # 26 instead of 2
+
+
+def test_one_file_serves_both_sides_where_they_run_the_same(tmp_path: Path) -> None:
+    one = cut(tmp_path, "a", 1)
+    pair = Pair(before=side(one.model), after=side(one.model), samples=CELL)
+
+    folder = reproducer.write(tmp_path / "made", pair, (one, one), FINDING)
+
+    names = {"part.onnx", "inputs.npz", "run_a.py", "run_b.py", "reproduce.py", "environment.json", "issue.md"}
+    assert {path.name for path in folder.iterdir()} == names
+
+
+def test_texts_escape_names_and_say_how_to_run(tmp_path: Path) -> None:
+    pair = Pair(before=side(tmp_path), after=side(tmp_path), samples=CELL)
+
+    text = reproducer.issue(pair, FINDING)
+
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert "3.000 [2.900, 3.100] times as long" in text
+    assert "25 nodes, more than the 20" in text
+    assert re.search(r"pip install onnxruntime==\S+ numpy\npython reproduce\.py", text)
+
+
+def test_a_folder_with_other_files_is_not_touched(tmp_path: Path) -> None:
+    one = cut(tmp_path, "a", 1)
+    pair = Pair(before=side(one.model), after=side(one.model), samples=CELL)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").write_text("mine")
+
+    with pytest.raises(InputError, match="has other files"):
+        reproducer.write(tmp_path / "full", pair, (one, one), FINDING)
+
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("Resize_12 (Resize)", "Resize_12-Resize"), ("../../etc", "etc"), ("...", "part"), ("/", "part")],
+)
+def test_names_of_folders_are_plain(title: str, name: str) -> None:
+    assert reproducer.folder_name(title) == name

@@ -1,0 +1,174 @@
+"""What a worker does with the files of models: graphs, tensors and parts, of files that make it hard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from bench.api.arrays import load_arrays, save_arrays
+from bench.api.errors import InputError
+from bench.features.blame import worker_requests
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def floats(name: str, *shape: int | str | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def write(path: Path, nodes: list[Any], weights: dict[str, Any] | None = None, outputs: tuple[Any, ...] = ()) -> Path:
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "g", [floats("x", 2, 3)], list(outputs) or [floats("y", 2, 3)], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def feeds(tmp_path: Path) -> Path:
+    save_arrays(tmp_path / "feeds.npz", {"x": X})
+    return tmp_path / "feeds.npz"
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    """Two products with one weight, which has a transposed copy made of it alone, and nodes of one name."""
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["turned"], name="same"),
+        helper.make_node("MatMul", ["x", "w"], ["t"], name="same"),
+        helper.make_node("Relu", ["t"], ["u"], name="same"),
+        helper.make_node("MatMul", ["u", "turned"], ["y"], name="same"),
+    ]
+    return write(tmp_path / "chain.onnx", nodes, {"w": np.eye(3, dtype=np.float32) * 2})
+
+
+def cut(tmp_path: Path, path: Path, feeds: Path, inputs: list[str], outputs: list[str]) -> dict[str, Any]:
+    files = {"target": str(tmp_path / "part.onnx"), "target_feeds": str(tmp_path / "part.npz")}
+    (answer,) = worker_requests.write_cuts(
+        path=str(path), feeds=str(feeds), cuts=[{"inputs": inputs, "outputs": outputs, **files}]
+    )["cuts"]
+    return dict(answer)
+
+
+def test_nodes_of_constants_are_no_nodes_and_names_become_different(chain: Path) -> None:
+    answer = worker_requests.describe(path=str(chain))
+
+    assert [node["operator"] for node in answer["nodes"]] == ["MatMul", "Relu", "MatMul"]
+    assert len({node["name"] for node in answer["nodes"]}) == 3
+    assert [node["reads"] for node in answer["nodes"]] == [["x"], ["t"], ["u"]]
+    assert (answer["inputs"], answer["outputs"]) == (["x"], ["y"])
+
+
+def test_a_part_has_its_real_inputs_and_the_constants_it_reads(tmp_path: Path, chain: Path, feeds: Path) -> None:
+    answer = cut(tmp_path, chain, feeds, ["u"], ["y"])
+
+    assert answer == {"outputs": [{"name": "y", "dtype": "float32", "shape": [2, 3]}]}
+    part = onnx.load(tmp_path / "part.onnx")
+    assert [node.op_type for node in part.graph.node] == ["Transpose", "MatMul"]
+    np.testing.assert_array_equal(load_arrays(tmp_path / "part.npz")["u"], 2 * X)
+
+
+def test_a_shared_weight_is_in_each_part_that_reads_it(tmp_path: Path, chain: Path, feeds: Path) -> None:
+    for inputs, outputs in ((["x"], ["t"]), (["u"], ["y"])):
+        cut(tmp_path, chain, feeds, inputs, outputs)
+        assert [tensor.name for tensor in onnx.load(tmp_path / "part.onnx").graph.initializer] == ["w"]
+
+
+def test_a_branch_is_whole_with_what_it_reads_from_around(tmp_path: Path, feeds: Path) -> None:
+    branches = [
+        helper.make_graph([helper.make_node(operator, ["t"], ["out"])], operator, [], [floats("out", 2, 3)])
+        for operator in ("Relu", "Neg")
+    ]
+    nodes = [
+        helper.make_node("Neg", ["x"], ["t"]),
+        helper.make_node("ReduceMax", ["t"], ["most"], keepdims=0),
+        helper.make_node("Greater", ["most", "zero"], ["condition"]),
+        helper.make_node("If", ["condition"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    path = write(tmp_path / "branch.onnx", nodes, {"zero": np.float32(0)})
+
+    (last,) = [n for n in worker_requests.describe(path=str(path))["nodes"] if n["operator"] == "If"]
+    answer = cut(tmp_path, path, feeds, ["condition", "t"], ["y"])
+
+    assert last["reads"] == ["condition", "t"]
+    assert answer["outputs"][0]["shape"] == [2, 3]
+    assert [node.op_type for node in onnx.load(tmp_path / "part.onnx").graph.node] == ["If"]
+
+
+def test_weights_beside_the_file_come_along(tmp_path: Path, chain: Path, feeds: Path) -> None:
+    model = onnx.load(chain)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.eye(3, dtype=np.float32) * 3, "w"))
+    folder = tmp_path / "apart"
+    folder.mkdir()
+    onnx.save(model, folder / "chain.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+    cut(tmp_path, folder / "chain.onnx", feeds, ["u"], ["y"])
+
+    np.testing.assert_array_equal(load_arrays(tmp_path / "part.npz")["u"], 3 * X)
+    session = __import__("onnxruntime").InferenceSession(tmp_path / "part.onnx")
+    np.testing.assert_array_equal(session.run(None, {"u": X})[0], 3 * X)
+
+
+def test_a_sequence_is_no_boundary(tmp_path: Path, feeds: Path) -> None:
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=0),
+        helper.make_node("ConcatFromSequence", ["parts"], ["y"], axis=0),
+    ]
+    path = write(tmp_path / "sequence.onnx", nodes)
+
+    assert "no tensor but a sequence" in cut(tmp_path, path, feeds, ["parts"], ["y"])["error"]
+    assert "outputs" in cut(tmp_path, path, feeds, ["x"], ["y"])
+
+
+def test_a_model_without_nodes_has_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "nothing.onnx", [], outputs=(floats("x", 2, 3),))
+
+    assert worker_requests.describe(path=str(path)) == {"nodes": [], "inputs": ["x"], "outputs": ["x"]}
+
+
+def test_a_tensor_that_no_node_makes_is_refused(tmp_path: Path, chain: Path, feeds: Path) -> None:
+    with pytest.raises(InputError, match="no node makes the tensor 'z'"):
+        cut(tmp_path, chain, feeds, ["z"], ["y"])
+
+
+def test_renamed_tensors_are_known_by_their_values(tmp_path: Path, chain: Path, feeds: Path) -> None:
+    """A costlier equal of the Relu, and every tensor has another name."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["1"]),
+        helper.make_node("Abs", ["1"], ["2"]),
+        helper.make_node("Add", ["1", "2"], ["3"]),
+        helper.make_node("Mul", ["3", "half"], ["4"]),
+        helper.make_node("MatMul", ["4", "turned"], ["y"]),
+    ]
+    weights = {name: np.eye(3, dtype=np.float32) * 2 for name in ("w", "turned")} | {"half": np.float32(0.5)}
+    other = write(tmp_path / "other.onnx", nodes, weights)
+    save_arrays(feeds, {"x": X - 2.5})
+
+    names = worker_requests.common_tensors(path=str(chain), other=str(other), feeds=str(feeds))["names"]
+
+    assert names == {"1": "t", "4": "u", "y": "y"}
+
+
+def test_outputs_are_compared_by_their_magnitude(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.npz", tmp_path / "after.npz"
+    save_arrays(before, {"a": np.array([0.0, 4.0]), "b": np.array([1.0]), "c": np.array([1.0, 2.0])})
+    save_arrays(after, {"p": np.array([1.0, 4.0]), "q": np.array([np.nan]), "r": np.array([1.0])})
+
+    assert worker_requests.compare_outputs(before=str(before), after=str(after)) == {"errors": [0.25, -1.0, None]}
+
+
+def test_inputs_of_the_first_side_have_the_names_and_types_of_the_second(tmp_path: Path) -> None:
+    save_arrays(tmp_path / "a.npz", {"t": np.array([1.5, 2.5], np.float32)})
+    save_arrays(tmp_path / "b.npz", {"half": np.array([9, 9], np.float16), "own": np.array([7])})
+    files = {"feeds": str(tmp_path / "a.npz"), "own": str(tmp_path / "b.npz"), "target": str(tmp_path / "c.npz")}
+
+    worker_requests.same_feeds(names={"half": "t"}, **files)
+
+    arrays = load_arrays(tmp_path / "c.npz")
+    assert arrays["half"].dtype == np.float16
+    assert arrays["half"].tolist() == [1.5, 2.5]
+    assert arrays["own"].tolist() == [7]
