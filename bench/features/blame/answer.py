@@ -14,6 +14,8 @@ from bench.measure.stats import Estimate
 from bench.report import writing
 
 _MOST_OPERATORS = 4
+_MOST_OF_ALL = 0.6
+"""Share of the difference that one part explains where nothing is said of others like it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,10 +250,11 @@ def _counted(counts: Mapping[str, int]) -> str:
 def _remarks(blame: Blame) -> list[str]:
     remarks = []
     for each in blame.culprits:
-        if each.alike:
+        if each.alike and each.line.share.value < _MOST_OF_ALL:
+            together = each.line.share.value * (each.alike + 1)
             remarks.append(
-                f"{each.alike} more parts have the operators of {each.name}; each was measured only as far as it is "
-                "named here"
+                f"{each.alike} more parts have the operators of {each.name}; if they are as much slower, all of them "
+                f"explain {100 * together:.0f} % of the difference"
             )
     if blame.outcome.is_cut:
         remarks.append("the budget ended before every part was split that explains more than its share")

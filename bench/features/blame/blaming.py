@@ -185,9 +185,12 @@ class Search:
         return self._worst(known), False
 
     def _worst(self, known: Mapping[Part, Line]) -> list[Part]:
-        """The parts that explain most, the first the most."""
+        """The parts that explain most, the first the most; where many explain a little each, the first of these."""
         lines = sorted(known.values(), key=lambda line: -line.share.value)
-        return [line.part for line in lines if line.share.value >= _LEAST_SHARE][:_MOST_NAMED]
+        much = [line.part for line in lines if line.share.value >= _LEAST_SHARE]
+        if not much:
+            much = [line.part for line in lines if line.share.low > 0]
+        return much[:_MOST_NAMED]
 
     def _proposed(self, part: Part) -> list[Part]:
         """A part in smaller ones: suspects and what lies between, or pieces of equal time where none is suspected."""

@@ -163,3 +163,13 @@ def test_parts_of_the_answer_cover_the_whole_once() -> None:
     assert bounds[0][0] == 0
     assert bounds[-1][1] == NUM_ATOMS
     assert all(end == start for (_, end), (start, _) in itertools.pairwise(bounds))
+
+
+def test_where_many_explain_a_little_each_some_are_named() -> None:
+    outcome = search(FakeStopwatch(slower=dict.fromkeys(range(NUM_ATOMS), 0.1 * ATOM_NS)), None)
+
+    assert outcome.is_different
+    assert 1 <= len(outcome.blamed) <= 3
+    assert all(line.ratio.low > 1 for line in outcome.blamed)
+    assert outcome.remainder_share is not None
+    assert outcome.remainder_share.low < 0 < outcome.remainder_share.high
