@@ -3,9 +3,10 @@
 `kernelN` computes one node by a costlier equal, `unfuseN` keeps an activation from being fused into what it follows,
 `transposeN` adds a transposition and its inverse before one node, and `precisionN` and `errorN` change the values that
 one node gives: its weight is rounded to few bits, or its output is scaled. N counts the nodes at which it can be done,
-from those that come first; the artifact's facts name the node.
+from those that do the most; the artifact's facts name the node.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,9 @@ class Planter:
             for value in values
             if value.type.tensor_type.HasField("shape") and value.type.tensor_type.elem_type == 1
         }
+        self.sizes = {
+            value.name: math.prod(dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim) for value in values
+        }
         self._kinds: dict[str, Callable[[Any], bool]] = {
             "kernel": self._has_costlier,
             "unfuse": lambda node: node.op_type == "Relu" and self._follows(node, ("Conv",)),
@@ -70,8 +74,17 @@ class Planter:
         }
 
     def places(self, kind: str) -> Iterator[Any]:
-        """The nodes at which a kind of difference can be planted."""
-        return (node for node in self.graph.node if node.input and self._kinds[kind](node))
+        """The nodes at which a kind of difference can be planted, those that do the most first."""
+        nodes = [node for node in self.graph.node if node.input and node.output and self._kinds[kind](node)]
+        return iter(sorted(nodes, key=lambda node: -self._work(node)))
+
+    def _work(self, node: Any) -> float:
+        """About how much a node does: elements of its output, times products for each."""
+        weight = self.weights.get(node.input[1]) if len(node.input) > 1 else None
+        products = weight.size / weight.shape[0] if weight is not None and node.op_type == "Conv" else 1.0
+        if weight is not None and node.op_type in ("MatMul", "Gemm"):
+            products = float(weight.shape[0])
+        return self.sizes.get(node.output[0], 1.0) * products
 
     def plant(self, kind: str, node: Any) -> None:
         """Plant a difference at a node."""
