@@ -27,8 +27,9 @@ from bench.decisions import check
 from bench.decisions.check import Outcome
 from bench.measure import stats
 from bench.measure.block import Method
+from bench.measure.goal import REGRESSION
 from bench.measure.limits import Limits
-from bench.pipeline import environment_request
+from bench.pipeline import environment_request, slowdown
 from bench.report.check import figures, line
 from bench.tasks import adopt
 from bench.tasks.hub.fetch import Asked, fetch
@@ -102,6 +103,7 @@ class Guard:
         max_metric_loss: float | None = None,
         max_launches: int = check.MAX_LAUNCHES,
         budget_s: float = check.BUDGET_S,
+        blame_s: float | None = None,
     ) -> Outcome:
         """Measure both artifacts side by side and fail when the new one is slower by more than the tolerance, or wrong.
 
@@ -128,6 +130,8 @@ class Guard:
                 in dB; by default 1 %, or 0.1 dB. Without targets, largest share of error in the outputs.
             max_launches: largest number of launches of each artifact.
             budget_s: seconds after which no further launch is begun.
+            blame_s: seconds for finding which part of the model makes a slower artifact slower; the message of the
+                failure then names it, and where a reproducer of it is. None for not looking.
 
         Raises:
             BenchError: one of the artifacts cannot be measured.
@@ -173,10 +177,22 @@ class Guard:
         self._times_s = replayed_s(sample / 1e9 for sample in outcome.new_ns)
         self._benchmark.pedantic(lambda: None, rounds=len(outcome.new_ns))
         if not outcome.passed:
-            pytest.fail(line(outcome), pytrace=False)
+            pytest.fail("; ".join([line(outcome), *self._blamed(pair, outcome, blame_s)]), pytrace=False)
         if outcome.verdict == stats.UNDECIDED:
             warnings.warn(f"{self._name}: {line(outcome)}", stacklevel=2)
         return outcome
+
+    def _blamed(self, pair: check.Pair, outcome: Outcome, blame_s: float | None) -> list[str]:
+        """What makes the new artifact slower, in a line, if that is to be found out."""
+        if blame_s is None or outcome.verdict != REGRESSION:
+            return []
+        question = slowdown.Question(
+            before=pair.pinned, after=pair.new, names=("pinned", "new"), budget_s=blame_s, limits=self._limits
+        )
+        try:
+            return [printable(slowdown.explained(question))]
+        except BenchError as error:
+            return [f"which part is slower cannot be told: {printable(str(error))}"]
 
 
 def _here(path: str | Path, *, trust: bool, may_be_large: bool) -> str | Path:

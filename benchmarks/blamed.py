@@ -204,7 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="*", help="glob over names of runs, such as crnn-*")
-    parser.add_argument("--budget", default="4m30s")
+    parser.add_argument("--budget", default="4.5m")
     arguments = parser.parse_args()
     place = arguments.folder.resolve()
     os.environ["BENCH_CACHE"] = str(place / "cache")

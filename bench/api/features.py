@@ -9,6 +9,7 @@ The core imports no feature by name. Where features may add something, it asks f
     plots.py        `paths`: what `bench plot` draws besides
     page.py         `sections`: what the page of `bench report` shows below the rows of a task
     explain.py      `addition`: the table that `bench explain` shows of a cell besides, an `ExplanationTable`
+    slowdown.py     `explain`: which part of a model makes one side slower, see `bench.pipeline.slowdown`
     deployment.py   `addition`: what `bench pick` prints besides, and keeps with a deployment
 """
 

@@ -99,6 +99,9 @@ With = Annotated[
 Pythons = Annotated[
     list[Path] | None, typer.Option("--python", help="Run with another environment's interpreter, .venv/bin/python.")
 ]
+Blame = Annotated[
+    bool, typer.Option("--blame", help="Find the part of the model that makes the worst one slower, in 5 minutes.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Download packages and models of gigabytes without asking.")]
 
 

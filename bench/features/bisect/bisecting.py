@@ -15,8 +15,9 @@ from bench.measure import comparison
 from bench.measure.block import Method, Result
 from bench.measure.comparison import Comparison
 from bench.measure.goal import Goal
+from bench.measure.limits import Limits
 from bench.measure.stats import NOISE_FLOOR, Estimate
-from bench.pipeline import environment_request, run_split, verify, versions
+from bench.pipeline import environment_request, run_split, slowdown, verify, versions
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import CLOSE, EXACT
@@ -28,6 +29,8 @@ _MOST_STEPS = 30
 LAUNCHES, ENDS_LAUNCHES = 3, (8, 24)
 """Launches of a release in a step, and of the bad one, whose slowdown all the others are held against: more of them
 where the first are not clear."""
+BLAME_S = 300.0
+"""Time for finding the part of the model that explains the change."""
 _UNCLEAR = 0.002
 """Probability with which a clear comparison of the bad release errs."""
 
@@ -66,6 +69,7 @@ class Bisected:
         chance_of_error: probability that another release is the first bad one, if one release brought all of the change
             and those between `last_good` and `first_bad`, which could not be measured, did not.
         is_cut: whether the time was up before that probability was small.
+        blame: which part of the model explains the change, in a line; empty where that was not looked for.
     """
 
     package: str
@@ -77,6 +81,7 @@ class Bisected:
     last_good: str | None = None
     chance_of_error: float = 0.0
     is_cut: bool = False
+    blame: str = ""
 
 
 class Releases:
@@ -232,6 +237,28 @@ def drifted(
             state = bisection.after_certain(state, index, is_bad=outputs not in (EXACT, CLOSE))
         tell(_line(package, steps[-1]))
     return _answer(answer, steps, after, state, names[0], is_cut)
+
+
+def blamed(
+    answer: Bisected, releases: Releases, *, is_drift: bool, limits: Limits, tell: Callable[[str], None]
+) -> Bisected:
+    """The answer with the part of the model that explains the change between the last good release and the first bad.
+
+    Raises:
+        BenchError: one of the two cannot be measured.
+    """
+    assert answer.last_good is not None
+    assert answer.first_bad is not None
+    question = slowdown.Question(
+        before=releases.verified(answer.last_good),
+        after=releases.verified(answer.first_bad),
+        names=(f"{answer.package} {answer.last_good}", f"{answer.package} {answer.first_bad}"),
+        is_drift=is_drift,
+        budget_s=BLAME_S,
+        limits=limits,
+        tell=tell,
+    )
+    return dataclasses.replace(answer, blame=slowdown.explained(question))
 
 
 def _answer(

@@ -25,6 +25,7 @@ def bisect(
     budget: Annotated[
         str | None, typer.Option(help="Time for the search; a release that has begun comes to its end.")
     ] = None,
+    blame: options.Blame = False,
     yes: options.Yes = False,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
@@ -59,6 +60,8 @@ def bisect(
         answer = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
     else:
         answer = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
+    if blame and answer.first_bad is not None:
+        answer = bisecting.blamed(answer, measured, is_drift=drift, limits=limits, tell=options.say)
     options.write(report.render(answer, format=format), None)
     if answer.first_bad is None:
         raise typer.Exit(_NOT_WORSE)

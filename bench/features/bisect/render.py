@@ -31,7 +31,7 @@ def render(answer: Bisected, *, format: str) -> str:
         f"{answer.package} {answer.first_bad} is the {first} of {len(answer.versions)} releases, "
         f"after {answer.last_good}: "
         f"{description(answer.steps[0])} in {bad}. Chance that this is wrong: {writing.share(answer.chance_of_error)}, "
-        f"after {steps}{also}\n"
+        f"after {steps}{also}\n{f'{answer.blame}{chr(10)}' if answer.blame else ''}"
     )
 
 

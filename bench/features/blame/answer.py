@@ -162,7 +162,7 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
     if format == "json":
         return writing.as_json(dataclasses.asdict(blame))
     if isinstance(blame, DriftBlame):
-        return f"A: {blame.before}\nB: {blame.after}\n\n{_drift(blame)}\n" + "".join(f"{n}\n" for n in blame.notes)
+        return f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n" + "".join(f"{n}\n" for n in blame.notes)
     outcome = blame.outcome
     head = f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n"
     notes = "".join(f"{note}\n" for note in blame.notes)
@@ -187,8 +187,10 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
     return f"{head}\n{table}\n{notes}" + "".join(f"{text}\n" for text in _remarks(blame))
 
 
-def headline(blame: Blame) -> str:
-    """One sentence: the difference, and what explains most of it."""
+def headline(blame: Blame | DriftBlame) -> str:
+    """One line: the difference, and what explains most of it."""
+    if isinstance(blame, DriftBlame):
+        return _drift(blame)
     outcome = blame.outcome
     if not outcome.is_different:
         return (

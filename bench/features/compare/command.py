@@ -56,6 +56,7 @@ def compare(
     results: options.Results = options.RESULTS,
     force: _Force = False,
     strict: _Strict = False,
+    blame: options.Blame = False,
     model: _InWorkTree = None,
     dataset: options.Dataset = None,
     metric: options.Metric = None,
@@ -73,6 +74,7 @@ def compare(
     and cells were measured before.
     """
     from bench.features.compare import render as report
+    from bench.features.compare import worst
     from bench.features.compare.changes import stored
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
@@ -93,6 +95,8 @@ def compare(
     else:
         before, after, *globs = names or []
         compared = stored(before, after, globs, results=results, margin=share, force=force)
+    if blame:
+        compared = worst.blamed(compared, tell=options.say)
     options.say_notes(filter(None, [note_of(compared.damages)]))
     options.write(report.render(compared, format=format), None)
     if strict and (compared.has_worse or (of_versions and compared.has_failed)):
