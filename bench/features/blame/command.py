@@ -34,6 +34,8 @@ _Tolerance = Annotated[
     str | None,
     typer.Option(help="Error that is no drift, as a share of a tensor's magnitude; the task's own by default."),
 ]
+_Public = Annotated[bool, typer.Option("--public", help="Random weights in the reproducer, if the effect stays.")]
+_Witness = Annotated[bool, typer.Option("--witness", help="Count the part's instructions, too, by valgrind.")]
 _Budget = Annotated[str, typer.Option(help="Time for all of it.")]
 _Output = Annotated[Path, typer.Option(help="Folder in which the reproducer gets a folder of its own.")]
 
@@ -52,6 +54,8 @@ def blame(
     trust: options.Trust = False,
     drift: _Drift = False,
     tolerance: _Tolerance = None,
+    public: _Public = False,
+    witness: _Witness = False,
     budget: _Budget = "5m",
     output: _Output = Path("blame"),
     timeout: options.Timeout = None,
@@ -80,7 +84,7 @@ def blame(
             result = inquiry.wrong(both, tolerance=most, tell=options.say)
         else:
             result = inquiry.slower(both, begin_s=begin_s, budget_s=budget_s, tell=options.say)
-        result = inquiry.reproduce(both, result, output)
+        result = inquiry.reproduce(both, result, output, is_public=public, has_witness=witness)
     options.write(answer.render(result, format=format), None)
     if not result.is_clear:
         raise typer.Exit(_NOTHING)

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from bench.api import NodeTime
-from bench.api.errors import ChildError, InputError
-from bench.features.blame import answer, reproducer, sides, worker_requests
+from bench.api.errors import BenchError, ChildError, InputError
+from bench.features.blame import answer, publishing, reproducer, sides, witness, worker_requests
 from bench.features.blame.answer import Blame, DriftBlame
 from bench.features.blame.blaming import Search
 from bench.features.blame.cuts import Aligned, Graph, Part, align
 from bench.features.blame.drifting import DriftSearch
 from bench.features.blame.outputs import Comparing
-from bench.features.blame.parts import Cutter, Stopwatch
+from bench.features.blame.parts import Cut, Cutter, Stopwatch
 from bench.features.blame.reproducer import Finding
 from bench.features.blame.sides import Pair
 from bench.measure.limits import Limits
@@ -209,13 +209,17 @@ def wrong(inquiry: Inquiry, *, tolerance: float, tell: Callable[[str], None] = l
     )
 
 
-def reproduce(inquiry: Inquiry, blame: Blame | DriftBlame, folder: Path) -> Blame | DriftBlame:
+def reproduce(
+    inquiry: Inquiry, blame: Blame | DriftBlame, folder: Path, *, is_public: bool = False, has_witness: bool = False
+) -> Blame | DriftBlame:
     """Write the reproducer of the part that explains most, and name it in the answer.
 
     Args:
         inquiry: both sides.
         blame: the answer.
         folder: where the folder of the reproducer is made.
+        is_public: whether random weights and inputs take the place of the model's own, if the effect stays.
+        has_witness: whether instructions are counted, too.
 
     Raises:
         InputError: the folder has other files.
@@ -232,8 +236,47 @@ def reproduce(inquiry: Inquiry, blame: Blame | DriftBlame, folder: Path) -> Blam
         cuts = None if isinstance(known, str) else known
     if cuts is None:
         return blame
+    notes: list[str] = []
+    if is_public:
+        cuts, finding, note = _public(inquiry, part, cuts, finding)
+        notes.append(note)
     target = folder / reproducer.folder_name(finding.title.partition(":")[0])
-    return dataclasses.replace(blame, reproducer=str(reproducer.write(target, inquiry.pair, cuts, finding)))
+    if has_witness:
+        reproducer.write(target, inquiry.pair, cuts, finding)
+        notes.append(_witnessed(inquiry, target, finding))
+        finding = dataclasses.replace(finding, texts=(*finding.texts, notes[-1]))
+    written = reproducer.write(target, inquiry.pair, cuts, finding)
+    return dataclasses.replace(blame, reproducer=str(written), notes=(*blame.notes, *notes))
+
+
+def _public(
+    inquiry: Inquiry, part: Part, cuts: tuple[Cut, Cut], finding: Finding
+) -> tuple[tuple[Cut, Cut], Finding, str]:
+    """A part without the model's own numbers if the effect stays, or else as it is; and a line that says which."""
+    refused = "the reproducer has the model's own weights and inputs"
+    if finding.ratio is None:
+        return cuts, finding, f"{refused}: wrong outputs depend on them"
+    try:
+        changed = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
+        ratio = publishing.ratio(inquiry.pair, part, changed, inquiry.feeds, inquiry.limits)
+    except BenchError as error:
+        return cuts, finding, f"{refused}: with random ones it does not run: {error}"
+    if ratio is None or not publishing.stays(finding.ratio, ratio):
+        return cuts, finding, f"{refused}: with random ones the effect does not stay"
+    title = f"{finding.title.rpartition(':')[0]}: {ratio.value:.2f} times as long"
+    changed_finding = dataclasses.replace(finding, ratio=ratio, title=title)
+    return changed, changed_finding, "weights and inputs of the reproducer are random, of the same shapes and densities"
+
+
+def _witnessed(inquiry: Inquiry, folder: Path, finding: Finding) -> str:
+    """A line on the instructions of the part, or on why none are counted."""
+    operators = {name for counts in finding.operators for name in counts}
+    if (reason := witness.refusal(operators, witness.processor_flags())) is not None:
+        return reason
+    try:
+        return witness.counted(inquiry.pair, folder, inquiry.limits).text
+    except BenchError as error:
+        return f"no instructions are counted: {error}"
 
 
 def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, Finding | None]:

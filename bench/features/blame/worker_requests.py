@@ -274,3 +274,67 @@ def same_feeds(*, feeds: str, names: dict[str, str], own: str, target: str) -> d
     }
     save_arrays(Path(target), arrays)
     return {}
+
+
+def randomize(*, model: str, feeds: str, target: str, target_feeds: str) -> dict[str, Any]:
+    """Replace the floats of a part's weights and inputs by random ones of the same shape, spread and share of zeros.
+
+    Integers stay: they are indices, shapes and zero points, of which random ones are wrong.
+
+    Args:
+        model: the part's file.
+        feeds: `.npz` file with its inputs.
+        target: the file to write.
+        target_feeds: the `.npz` file to write.
+    """
+    from bench.onnxfile.edits.parts import save
+    from bench.onnxfile.file import lazy
+
+    stored = lazy.read(Path(model))
+    for tensor in stored.model.graph.initializer:
+        array = stored.array(tensor)
+        if array.dtype.kind == "f" and array.size > 1:
+            changed = onnx.numpy_helper.from_array(_random_like(tensor.name, array), tensor.name)
+            tensor.CopyFrom(changed)
+    save(stored.model, stored, Path(target))
+    arrays = load_arrays(Path(feeds))
+    save_arrays(
+        Path(target_feeds),
+        {name: _random_like(name, array) if array.dtype.kind == "f" else array for name, array in arrays.items()},
+    )
+    return {}
+
+
+def _random_like(name: str, array: np.ndarray) -> np.ndarray:
+    """Random values, the same for the same name, with as many zeros, the same sign where all have one, and spread."""
+    import zlib
+
+    generator = np.random.default_rng([zlib.crc32(name.encode()), array.size])
+    values = generator.standard_normal(array.shape) * (float(np.nanstd(array.astype(np.float64))) or 1.0)
+    if array.size and (array >= 0).all():  # such as variances, of which a root is taken
+        values = np.abs(values)
+    zeros = np.zeros(array.size, bool)
+    zeros[: int((array == 0).sum())] = True
+    return np.where(generator.permutation(zeros).reshape(array.shape), 0, values).astype(array.dtype)
+
+
+def count_instructions(*, script: str, num_inferences: int) -> dict[str, Any]:
+    """Instructions of a process that runs a reproducer's script for some inferences, by valgrind's callgrind."""
+    import os
+    import re
+    import shutil
+    import subprocess
+    import sys
+    import tempfile
+
+    fixed = [path, "-R"] if (path := shutil.which("setarch")) else []  # the same addresses in each run
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*fixed, "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out"]
+        command += [sys.executable, "-s", script, "--count", str(num_inferences)]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {**inherited, "PYTHONHASHSEED": "0"}  # sets have the same order in each run
+        ran = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    shown = re.search(r"Collected : (\d+)", ran.stderr)
+    if ran.returncode or shown is None:
+        raise InputError(f"valgrind failed: {ran.stderr.strip().splitlines()[-1:]}")
+    return {"instructions": int(shown.group(1))}

@@ -18,6 +18,8 @@ NUM_PLACES = 40
 KINDS = ("kernel", "unfuse", "transpose", "precision", "error")
 _SCALE = 1.03
 """Of an output with a planted error."""
+_MORE_PRODUCTS = 4
+"""How many times as many columns of zeros as it has columns a costlier product with a weight gets."""
 _STEPS = 6
 """Steps of a weight of a planted loss of precision, on either side of zero."""
 
@@ -126,12 +128,14 @@ class Planter:
         elif node.op_type in ("MatMul", "Gemm"):
             weight = self.weights[node.input[1]]
             is_turned = any(each.name == "transB" and each.i for each in node.attribute)
-            zeros = np.zeros_like(weight)
-            doubled = np.concatenate([weight, zeros], axis=0 if is_turned else -1)
-            node.input[1] = self._add(f"{name}_weight", doubled)
+            axis = 0 if is_turned else -1
+            widened = np.concatenate([weight, *[np.zeros_like(weight)] * _MORE_PRODUCTS], axis=axis)
+            node.input[1] = self._add(f"{name}_weight", widened)
             if len(node.input) > 2 and self.weights.get(node.input[2]) is not None:
                 bias = self.weights[node.input[2]]
-                node.input[2] = self._add(f"{name}_bias", np.concatenate([bias, np.zeros_like(bias)], axis=-1))
+                node.input[2] = self._add(
+                    f"{name}_bias", np.concatenate([bias, *[np.zeros_like(bias)] * _MORE_PRODUCTS], axis=-1)
+                )
             node.output[0] = f"{name}_wide"
             size = weight.shape[0] if is_turned else weight.shape[-1]
             ends = [

@@ -172,3 +172,26 @@ def test_inputs_of_the_first_side_have_the_names_and_types_of_the_second(tmp_pat
     assert arrays["half"].dtype == np.float16
     assert arrays["half"].tolist() == [1.5, 2.5]
     assert arrays["own"].tolist() == [7]
+
+
+def test_random_numbers_keep_shape_density_and_integers(tmp_path: Path, feeds: Path) -> None:
+    weight = np.where(np.arange(3000).reshape(3, 1000) % 4 == 0, 0, 5.0).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["t"]),
+        helper.make_node("Gather", ["t", "i"], ["y"], axis=1),
+    ]
+    path = write(tmp_path / "secret.onnx", nodes, {"w": weight, "i": np.array([2, 0, 1])})
+    files = {"model": str(path), "feeds": str(feeds)}
+    targets = {"target": str(tmp_path / "public.onnx"), "target_feeds": str(tmp_path / "public.npz")}
+
+    worker_requests.randomize(**files, **targets)
+
+    arrays = {each.name: numpy_helper.to_array(each) for each in onnx.load(tmp_path / "public.onnx").graph.initializer}
+    assert arrays["w"].shape == (3, 1000)
+    assert (arrays["w"] == 0).sum() == (weight == 0).sum() == 750
+    assert not np.isin(5.0, arrays["w"])
+    assert (arrays["w"] >= 0).all()
+    assert arrays["i"].tolist() == [2, 0, 1]
+    public = load_arrays(tmp_path / "public.npz")["x"]
+    assert public.shape == X.shape
+    assert not np.array_equal(public, X)
