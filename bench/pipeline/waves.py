@@ -82,7 +82,8 @@ def in_waves(
 def _each_runtime_first(spare: Sequence[Cell], needed: Iterable[Cell]) -> tuple[Cell, ...]:
     """Spare cells, of which the first of a runtime without a needed cell of the same request come before all others."""
     seen = {(cell.group, cell.runtime) for cell in needed}
-    first, others = [], []
+    first: list[Cell] = []
+    others: list[Cell] = []
     for cell in spare:
         of_runtime = (cell.group, cell.runtime)
         (others if of_runtime in seen else first).append(cell)
