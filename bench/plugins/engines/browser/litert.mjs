@@ -18,7 +18,9 @@ export async function open(content, { threads, lines }) {
     accelerator: 'wasm', ...(threads > 1 && { cpuOptions: { numThreads: threads } }),
   });
   refuseFailure(lines);
+  const isStatic = model.getInputDetails().every(({ shape }) => Array.from(shape).every((size) => size >= 0));
   return {
+    facts: { is_static: isStatic },
     async infer(arrays) {
       lines.length = 0;
       const feeds = {};
