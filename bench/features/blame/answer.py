@@ -14,6 +14,8 @@ from bench.measure.stats import Estimate
 from bench.report import writing
 
 _MOST_OPERATORS = 4
+_LIKE = 1.25
+"""Largest ratio of the times of parts with the same operators that count as alike."""
 _MOST_OF_ALL = 0.6
 """Share of the difference that one part explains where nothing is said of others like it."""
 
@@ -27,7 +29,7 @@ class Culprit:
         nodes: names of the suspect's nodes under the first side, and under the second.
         operators: number of these nodes by operator, likewise.
         line: what was measured of it.
-        alike: number of further parts with the same operators in both graphs.
+        alike: number of further parts with the same operators in both graphs that take about as long.
     """
 
     name: str
@@ -98,9 +100,20 @@ class DriftBlame:
         return self.drifted.core is not None
 
 
-def culprits(aligned: Aligned, outcome: Outcome, profiles: Sequence[Sequence[NodeTime] | None]) -> tuple[Culprit, ...]:
-    """The blamed parts with the names of their nodes."""
-    kinds = collections.Counter(_kind(aligned, Part(start=at, end=at + 1)) for at in range(len(aligned.atoms)))
+def culprits(
+    aligned: Aligned,
+    outcome: Outcome,
+    profiles: Sequence[Sequence[NodeTime] | None],
+    times_ns: Sequence[tuple[float, float]] | None,
+) -> tuple[Culprit, ...]:
+    """The blamed parts with the names of their nodes.
+
+    Args:
+        aligned: both sides' graphs.
+        outcome: what the search found.
+        profiles: the nodes that each side runs.
+        times_ns: for each atom, the profiled nanoseconds on both sides; None where there is no profile.
+    """
     chosen = []
     for line in outcome.blamed:
         sides, is_atom = aligned.nodes(line.core), line.core.num_atoms == 1
@@ -110,10 +123,21 @@ def culprits(aligned: Aligned, outcome: Outcome, profiles: Sequence[Sequence[Nod
                 nodes=node_names(sides),
                 operators=operators(sides),
                 line=line,
-                alike=kinds[_kind(aligned, line.core)] - 1 if is_atom else 0,
+                alike=_num_alike(aligned, line.core.start, times_ns) if is_atom and times_ns else 0,
             )
         )
     return tuple(chosen)
+
+
+def _num_alike(aligned: Aligned, atom: int, times_ns: Sequence[tuple[float, float]]) -> int:
+    """Number of other atoms with the same operators that take about as long by the profile of the first side."""
+    kind, own_ns = _kind(aligned, Part(start=atom, end=atom + 1)), times_ns[atom][0]
+    others = (at for at in range(len(aligned.atoms)) if at != atom and _is_near(times_ns[at][0], own_ns))
+    return sum(_kind(aligned, Part(start=at, end=at + 1)) == kind for at in others)
+
+
+def _is_near(time_ns: float, other_ns: float) -> bool:
+    return other_ns / _LIKE <= time_ns <= other_ns * _LIKE
 
 
 def _kind(aligned: Aligned, part: Part) -> tuple[tuple[str, ...], ...]:
@@ -255,8 +279,8 @@ def _remarks(blame: Blame) -> list[str]:
         if each.alike and each.line.share.value < _MOST_OF_ALL:
             together = each.line.share.value * (each.alike + 1)
             remarks.append(
-                f"{each.alike} more parts have the operators of {each.name}; if they are as much slower, all of them "
-                f"explain {100 * together:.0f} % of the difference"
+                f"{each.alike} more parts are like {each.name} and take about as long; if they are as much slower, they all "
+                f"explain about {100 * together:.0f} % of the difference"
             )
     if blame.outcome.is_cut:
         remarks.append("the budget ended before every part was split that explains more than its share")

@@ -128,18 +128,19 @@ def slower(inquiry: Inquiry, *, begin_s: float, budget_s: float, tell: Callable[
     Raises:
         BenchError: a side cannot be measured.
     """
+    times_ns = inquiry.times_ns()
     stopwatch = Stopwatch(inquiry.pair, inquiry.feeds, inquiry.limits, inquiry.cutter.cuts)
     whole, left_s = inquiry.aligned.whole(), budget_s * (1 - _REPRODUCER_TIME)
     # What was spent on profiles is not to shorten the measurement of the whole, so a least of it is always left.
     spent_s = min(time.monotonic() - begin_s, left_s / 2)
     times = {"begin_s": time.monotonic(), "budget_s": left_s - spent_s}
-    outcome = Search(stopwatch, whole, inquiry.times_ns(), tell=tell, **times).run()
+    outcome = Search(stopwatch, whole, times_ns, tell=tell, **times).run()
     return Blame(
         before=inquiry.pair.before.name,
         after=inquiry.pair.after.name,
         cell=inquiry.pair.after.cell.path,
         outcome=outcome,
-        culprits=answer.culprits(inquiry.aligned, outcome, inquiry.profiles),
+        culprits=answer.culprits(inquiry.aligned, outcome, inquiry.profiles, times_ns),
         num_nodes=len(inquiry.aligned.before.nodes) or None,
         notes=inquiry.notes,
     )

@@ -1,0 +1,70 @@
+"""What is said of a blame."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench.features.blame import answer
+from bench.features.blame.answer import Blame
+from bench.features.blame.blaming import Line, Outcome
+from bench.features.blame.cuts import Graph, Node, Part, align
+from bench.measure.stats import Estimate
+
+
+def estimate(value: float, half: float) -> Estimate:
+    return Estimate(value=value, low=value - half, high=value + half)
+
+
+def blamed(sign: float = 1.0) -> Blame:
+    """The middle one of three nodes explains most; the third is like it, and the first only by its operator."""
+    names = ("first", "middle", "last")
+    nodes = tuple(
+        Node(name=name, operator="Resize", reads=(f"t{at}",), makes=(f"t{at + 1}",)) for at, name in enumerate(names)
+    )
+    graph = Graph(nodes=nodes, inputs=("t0",), outputs=("t3",))
+    aligned = align(graph, graph, {f"t{at}": f"t{at}" for at in range(4)})
+    part, ratio = Part(start=1, end=2), estimate(1 + sign * 0.3, 0.02)
+    difference, share = estimate(sign * 0.04, 0.005), estimate(0.5, 0.1)
+    line = Line(part=part, core=part, difference=difference, share=share, ratio=ratio, time_share=0.1, core_ratio=ratio)
+    remainder = estimate(0.0, 0.01)
+    outcome = Outcome(
+        ratio=estimate(1 + sign * 0.081, 0.012),
+        is_different=True,
+        blamed=(line,),
+        remainder=remainder,
+        remainder_share=remainder,
+    )
+    times = [(10.0, 10.0), (100.0, 130.0), (110.0, 143.0)]
+    culprits = answer.culprits(aligned, outcome, (None, None), times)
+    return Blame(before="A <1>", after="B", cell="c", outcome=outcome, culprits=culprits, reproducer="blame/middle")
+
+
+@pytest.mark.parametrize(("sign", "kind"), [(1.0, "slower"), (-1.0, "faster")])
+def test_headline_has_the_difference_what_explains_it_and_where_it_is_shown(sign: float, kind: str) -> None:
+    text = answer.headline(blamed(sign))
+
+    assert text == f"{kind} by 8.1 [6.9, 9.3] %; 4.0 % of it is middle (Resize): reproducer in blame/middle"
+
+
+def test_parts_that_are_alike_are_counted_and_no_others() -> None:
+    assert blamed().culprits[0].alike == 1
+    text = " ".join(answer.render(blamed(), format="table").split())
+    assert "1 more parts are like middle (Resize)" in text
+    assert "they all explain about 100 % of the difference" in text
+
+
+def test_without_a_difference_nothing_is_blamed() -> None:
+    outcome = Outcome(ratio=estimate(1.001, 0.004), is_different=False)
+
+    text = answer.headline(Blame(before="A", after="B", cell="c", outcome=outcome))
+
+    assert "no difference is clear, nothing is blamed: B takes 1.001 [0.997, 1.005] times" in text
+
+
+def test_json_has_all_of_it() -> None:
+    content = json.loads(answer.render(blamed(), format="json"))
+
+    assert content["culprits"][0]["nodes"] == [["middle"], ["middle"]]
+    assert content["outcome"]["blamed"][0]["difference"]["value"] == 0.04
