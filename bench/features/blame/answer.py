@@ -279,8 +279,8 @@ def _remarks(blame: Blame) -> list[str]:
         if each.alike and each.line.share.value < _MOST_OF_ALL:
             together = each.line.share.value * (each.alike + 1)
             remarks.append(
-                f"{each.alike} more parts are like {each.name} and take about as long; if they are as much slower, they all "
-                f"explain about {100 * together:.0f} % of the difference"
+                f"{each.alike} more parts are like {each.name} and take about as long; if they are as much slower, "
+                f"they all explain about {100 * together:.0f} % of the difference"
             )
     if blame.outcome.is_cut:
         remarks.append("the budget ended before every part was split that explains more than its share")
