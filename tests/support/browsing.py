@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -102,15 +101,18 @@ def reach(*, address: str, path: str) -> dict[str, Any]:
 
 
 def browsers() -> set[int]:
-    """The groups of the living processes of this process's browsers: a browser has one, with all that it starts."""
-    found, own = set(), os.environ[_OURS]
+    """The groups of the living processes of this process's browsers: a browser has one, with all that it starts.
+
+    Some of its processes write their arguments over their variables: others of the group tell whose it is.
+    """
+    testers: dict[int, set[str]] = {}
     for process in psutil.process_iter(["status", "cmdline"]):
         is_alive, command = process.info["status"] != psutil.STATUS_ZOMBIE, process.info["cmdline"] or [""]
         if is_alive and "chrom" in Path(command[0].partition(" ")[0]).name:
             with contextlib.suppress(ProcessLookupError, psutil.Error):
-                if process.environ().get(_OURS, own) == own:
-                    found.add(os.getpgid(process.pid))
-    return found
+                tester = process.environ().get(_OURS)
+                testers.setdefault(os.getpgid(process.pid), set()).update([tester] if tester else [])
+    return {group for group, names in testers.items() if not names or os.environ[_OURS] in names}
 
 
 def left_since(before: set[int]) -> set[int]:
@@ -119,8 +121,3 @@ def left_since(before: set[int]) -> set[int]:
     while (left := browsers() - before) and time.monotonic() < end:
         time.sleep(0.05)
     return left
-
-
-def profiles() -> set[str]:
-    """The folders of browsers' profiles in this process's temporary folder."""
-    return {path.name for path in Path(tempfile.gettempdir()).glob("browser-*")}

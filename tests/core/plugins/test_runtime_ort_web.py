@@ -31,7 +31,7 @@ PLAN = browsing.PLAN
 def page() -> Iterator[Page]:
     """The page that the tests of this process share; its browser leaves no process and no profile."""
     browsers.need(RUNTIME)
-    before, profiles = browsing.browsers(), browsing.profiles()
+    before = browsing.browsers()
     RUNTIME.import_packages()
     page = type(RUNTIME).running
     assert isinstance(page, Page)
@@ -39,7 +39,7 @@ def page() -> Iterator[Page]:
     page.close()
     type(RUNTIME).running = None
     assert not browsing.left_since(before)
-    assert browsing.profiles() <= profiles
+    assert not Path(page._browser._profile).exists()
 
 
 @pytest.fixture
