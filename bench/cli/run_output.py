@@ -109,7 +109,12 @@ def not_in_table(shown: Sequence[Row], total: int) -> list[str]:
     """
     timed = {row.cell for row in shown if row.num_launches or row.same_as}
     ended = {row.cell for row in shown if row.status != "ok" or row.fidelity == "broken"} - timed
-    counts = {"not timed yet": total - len(timed | ended), "failed, broken or skipped": len(ended)}
+    imitated = {row.cell for row in shown if row.untimed is not None} - timed - ended
+    counts = {
+        "not timed yet": total - len(timed | ended | imitated),
+        "not timed, for their times say nothing": len(imitated),
+        "failed, broken or skipped": len(ended),
+    }
     missing = [f"{number} {why}" for why, number in counts.items() if number]
     return [f"of {total} cells, these are not in the table: {', '.join(missing)}"] if missing else []
 

@@ -34,7 +34,8 @@ class Scaling:
 def sound(stored: Results, rows: Iterable[Row]) -> dict[str, Record]:
     """Records, by path, of the cells that are right and that a row has at any number of threads."""
     wanted = {dataclasses.replace(Cell.from_path(row.cell), threads=1) for row in rows}
-    right = {row.cell for row in stored.rows if row.status == "ok" and row.fidelity != "broken"}
+    timed = [row for row in stored.rows if row.status == "ok" and row.untimed is None]
+    right = {row.cell for row in timed if row.fidelity != "broken"}
     return {
         path: record
         for path, record in stored.records.items()

@@ -189,6 +189,8 @@ def _failure(
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
+    if not ended and (said := next((row.untimed for row in rows if row.untimed is not None), None)) is not None:
+        return f"{lacking}: {said}"
     if not ended:
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     counts = collections.Counter(one_line(row.reason or "no reason was given") for row in ended)

@@ -187,7 +187,7 @@ def is_partial(stored: Results, fixed: Sequence[Cell]) -> bool:
 
 
 def _can_be_timed(row: Row) -> bool:
-    return row.status == "ok" and row.fidelity != BROKEN
+    return row.status == "ok" and row.fidelity != BROKEN and row.untimed is None
 
 
 def rivals(stored: Results, request: tuple[str, int, int], limits: Constraints, objective: str) -> list[Cell]:

@@ -150,6 +150,9 @@ def test_a_cell_that_was_timed_and_has_ended_is_counted_once() -> None:
     (line,) = run_output.not_in_table(shown, 5)
     assert line == "of 5 cells, these are not in the table: 2 not timed yet, 1 failed, broken or skipped"
     assert run_output.not_in_table(shown[:2], 2) == []
+    shown.append(rows.make(PATH.format("simplify"), untimed="software imitates the device"))
+    (line,) = run_output.not_in_table(shown, 5)
+    assert "1 not timed yet, 1 not timed, for their times say nothing, 1 failed" in line
 
 
 def test_cells_for_which_there_was_no_time_are_counted_by_the_reason() -> None:

@@ -197,6 +197,15 @@ def test_numbers_of_threads_that_were_not_measured_say_why() -> None:
     assert line(ROW, two, has_launches=True).startswith(f"{lacking} before the time was up, for preparing")
 
 
+def test_a_run_of_cells_whose_times_say_nothing_tells_why_and_proposes_no_longer_run() -> None:
+    imitated = dataclasses.replace(ROW, fidelity="exact", untimed="software imitates the device")
+    assert lines_of([imitated], budget_s=60.0) == ["no cell could be timed: software imitates the device"]
+    (line,) = lines_of([imitated, failed("no kernel")])
+    assert line.startswith("no cell could be timed; 1 of 2 failed with: no kernel;")
+    (line,) = lines_of([imitated, dataclasses.replace(ROW, fidelity="exact")])
+    assert line.startswith("no cell could be timed before the time was up")
+
+
 def test_a_row_that_is_the_same_as_another_counts_as_measured() -> None:
     twin = dataclasses.replace(ROW, cell="twin", same_as=ROW.cell)
     assert is_measured([twin])

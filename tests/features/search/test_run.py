@@ -182,7 +182,7 @@ def test_a_stopped_matrix_is_completed_and_a_whole_one_is_not_measured_again(
     assert confirm.is_partial(stored, [FIXED, own(QUIET)])
     untimed = SimpleNamespace(rows=[row(cell=FIXED.path, ratio=None)])
     assert confirm.is_partial(untimed, [FIXED])  # type: ignore[arg-type]
-    for how in ({"status": "failed"}, {"fidelity": "broken"}, {"same_as": "other"}):
+    for how in ({"status": "failed"}, {"fidelity": "broken"}, {"same_as": "other"}, {"untimed": "imitated"}):
         done = SimpleNamespace(rows=[row(cell=FIXED.path, ratio=None, **how)])
         assert not confirm.is_partial(done, [FIXED])  # type: ignore[arg-type]
 
