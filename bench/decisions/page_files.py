@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ def write(folder: Path, wanted: Mapping[str, str | Path], earlier: Mapping[str, 
     Args:
         folder: the folder of the pick.
         wanted: by path in the folder, a text or a file to copy.
-        earlier: digests of the files that an earlier pick wrote, by path.
+        earlier: digests of the files that an earlier pick wrote, by path; those that are not written again are removed.
 
     Returns:
         The digests of the files that are there now, for the recipe.
@@ -42,7 +43,21 @@ def write(folder: Path, wanted: Mapping[str, str | Path], earlier: Mapping[str, 
             files.copy_whole(content, path)
         else:
             write_atomically(path, content)
+    for name in earlier.keys() - wanted.keys():
+        _remove(folder, name, earlier[name])
     return {name: cache.file_digest(folder / name) for name in wanted}
+
+
+def _remove(folder: Path, name: str, digest: str) -> None:
+    """Remove a file that an earlier pick wrote below a folder, if it is as it was written: it runs another artifact."""
+    path = folder / name
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+            return
+        if cache.file_digest(path) == digest:
+            path.unlink()
+            if path.parent != folder and not any(path.parent.iterdir()):
+                path.parent.rmdir()
 
 
 def digests_of(recipe: Path) -> dict[str, str]:

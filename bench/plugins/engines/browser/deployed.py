@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.api import npm
+from bench.api.errors import InputError
 
 _HTML = """\
 <!doctype html>
@@ -46,10 +48,16 @@ _SERVE = '''\
 """Serves this folder at http://127.0.0.1:8000/run.html, with the headers that threads of WebAssembly need."""
 
 import http.server
+import pathlib
+
+FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments, directory=str(FOLDER))
 
     def end_headers(self):
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
@@ -63,13 +71,23 @@ if __name__ == "__main__":
 
 
 def of_ort(artifact: str, outputs: Sequence[str], *, provider: str, threads: int, title: str) -> dict[str, str | Path]:
-    """By path, the files of a page that runs an ONNX file by onnxruntime-web, with the packages as measured."""
+    """By path, the files of a page that runs an ONNX file by onnxruntime-web, with the packages as measured.
+
+    Raises:
+        InputError: the packages are not installed.
+    """
+    if npm.version("onnxruntime-web") is None:
+        raise InputError("onnxruntime-web is not installed, of which the page has a copy", fix="`bench install npm`")
     dist = npm.folder() / "node_modules" / "onnxruntime-web" / "dist"
     kind = ".asyncify" if provider == "webgpu" else ""
     bundle = f"ort.{provider}.min.mjs"
     names = (bundle, f"ort-wasm-simd-threaded{kind}.mjs", f"ort-wasm-simd-threaded{kind}.wasm")
     script = _ORT.format(
-        artifact=artifact, bundle=bundle, provider=provider, threads=threads, outputs=[str(name) for name in outputs]
+        artifact=artifact,
+        bundle=bundle,
+        provider=provider,
+        threads=threads,
+        outputs=json.dumps([str(name) for name in outputs]),
     )
     return {
         "run.html": _HTML.format(title=title),
