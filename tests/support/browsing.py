@@ -76,19 +76,19 @@ def run(*, path: str) -> dict[str, Any]:
 
 def misbehave(*, how: str, path: str) -> dict[str, Any]:
     """In a worker: a page that computes for ever, or whose process ends, after a first inference."""
-    session = opened(Path(path))
-    session.run({"x": np.ones((1, 3), np.float32)})
-    page = type(runtime()).running
-    assert isinstance(page, Page)
-    if how == "crash":
-        page._browser.on_page("Page.navigate", url="chrome://crash")
-    elif how == "kill":
-        os.kill(page.pid, 9)
-    elif how == "end":
-        os.kill(page._browser.pid, 9)
-    else:
-        page._browser.evaluate("(() => { for (;;); })()")
-    return run(path=path)
+    with opened(Path(path)) as session:  # as those who verify have it
+        session.run({"x": np.ones((1, 3), np.float32)})
+        page = type(runtime()).running
+        assert isinstance(page, Page)
+        if how == "crash":
+            page._browser.on_page("Page.navigate", url="chrome://crash")
+        elif how == "kill":
+            os.kill(page.pid, 9)
+        elif how == "end":
+            os.kill(page._browser.pid, 9)
+        else:
+            page._browser.evaluate("(() => { for (;;); })()")
+        return run(path=path)
 
 
 def reach(*, address: str, path: str) -> dict[str, Any]:

@@ -30,7 +30,8 @@ def write(path: Path, sizes: Mapping[str, Sequence[int]], target: Path) -> None:
     inputs, _ = litert.ports(interpreter)
     try:
         for name, size in sizes.items():
-            interpreter.resize_tensor_input(inputs[name]["index"], list(size))
+            # Sizes that the file fixes it would change, too, and compute something else.
+            interpreter.resize_tensor_input(inputs[name]["index"], list(size), strict=True)
         interpreter.allocate_tensors()
     except (KeyError, ValueError, RuntimeError) as error:
         raise ArtifactError(f"the file cannot have the sizes {dict(sizes)}: {error}") from error

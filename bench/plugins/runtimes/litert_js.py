@@ -34,9 +34,7 @@ class LiteRtJs(BrowserRuntime):
         return super().refusal(task) or (f"it has no numbers of 64 bits, and {wide[0]!r} holds such" if wide else None)
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
-        self.import_packages()
-        page = type(self).running
-        assert isinstance(page, Page)
+        page = self._page(threads)
 
         def opened(path: Path) -> tuple[int, Mapping[str, Any]]:
             return self._opened(page, path, task, provider, threads)
@@ -67,8 +65,10 @@ class FixingSession(BrowserSession):
         return super().burst(feeds, plan)
 
     def close(self) -> None:
-        super().close()
-        self._folder.cleanup()
+        try:
+            super().close()
+        finally:
+            self._folder.cleanup()
 
     def _fix(self, feeds: Arrays) -> None:
         """Open a copy with the sizes of a request, unless it is open."""
@@ -77,6 +77,7 @@ class FixingSession(BrowserSession):
             return
         self._artifact = Path(self._folder.name, "fixed.tflite")
         litert_static.write(self._source, sizes, self._artifact)
+        self._sizes = {}  # until the copy is open
         super().close()
         self._number, fields = self._open(self._artifact)
         self.load_ns, self._sizes = fields["ns"], sizes

@@ -30,9 +30,7 @@ class OrtWeb(BrowserRuntime):
         """By the profiler of onnxruntime-web; which tensors a node reads it does not tell."""
         from bench.plugins.engines.onnxruntime import profile
 
-        self.import_packages()
-        page, outputs = type(self).running, [spec.name for spec in task.outputs]
-        assert page is not None
+        page, outputs = self._page(threads), [spec.name for spec in task.outputs]
         how = {"session": 0, "artifact": str(artifact), "outputs": outputs, "num_runs": profile.WARM_UPS + num_runs}
         events = json.loads(str(page.ask("profile", how, feeds).fields["trace"]))
         return profile.node_times(events, warm_ups=profile.WARM_UPS, num_runs=num_runs)

@@ -12,6 +12,7 @@ import pytest
 from bench.api import TensorSpec
 from bench.api.errors import ArtifactError
 from bench.plugins import catalog
+from bench.plugins.engines import litert_static
 from bench.plugins.engines.browser import runtime as in_page
 from support import browsers, browsing, small_models
 
@@ -38,6 +39,75 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "gather.tflite"
     path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder / "saved")).convert())
     return path
+
+
+class OpenTask(small_models.SmallTask):
+    inputs = (TensorSpec(name="x", dtype="float32", shape=("batch", 3)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 2)),)
+
+
+TABLE = np.float32([[1, -1], [2, 0.5], [3, -0.25]])
+
+
+@pytest.fixture(scope="module")
+def open_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that leaves its batch open."""
+    tf = pytest.importorskip("tensorflow")
+    function = tf.function(
+        lambda x: {"y": tf.nn.relu(tf.matmul(x, tf.constant(TABLE)))},
+        input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")],
+    )
+    folder = tmp_path_factory.mktemp("open")
+    tf.saved_model.save(tf.Module(), str(folder / "saved"), signatures={"serving_default": function})
+    path = folder / "open.tflite"
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder / "saved")).convert())
+    return path
+
+
+def test_a_copy_has_the_sizes_of_a_request_and_the_same_outputs(open_file: Path, tmp_path: Path) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    target = tmp_path / "fixed.tflite"
+    litert_static.write(open_file, {"x": (4, 3)}, target)
+    interpreter = Interpreter(str(target))
+    interpreter.allocate_tensors()
+    (own,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    assert own["shape"].tolist() == own["shape_signature"].tolist() == [4, 3]
+    assert made["shape"].tolist() == [4, 2]
+    values = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
+    outputs = interpreter.get_signature_runner()(x=values)
+    np.testing.assert_allclose(outputs["y"], np.maximum(values @ TABLE, 0), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(4, 2), (4, 3, 1)])
+def test_sizes_that_the_file_fixes_stay(open_file: Path, tmp_path: Path, size: tuple[int, ...]) -> None:
+    with pytest.raises(ArtifactError, match="cannot have the sizes"):
+        litert_static.write(open_file, {"x": size}, tmp_path / "fixed.tflite")
+    assert not (tmp_path / "fixed.tflite").exists()
+
+
+def test_a_file_that_leaves_sizes_open_answers_requests_of_several_sizes(open_file: Path) -> None:
+    browsers.need(RUNTIME)
+    before = browsing.browsers()
+    task = small_models.make_task(OpenTask)
+    try:
+        with RUNTIME.open(open_file, task=task, source="tf", provider="cpu", threads=1) as session:
+            for batch in (2, 5, 2):
+                values = np.random.default_rng(batch).standard_normal((batch, 3)).astype(np.float32)
+                np.testing.assert_allclose(session.run({"x": values})[0], np.maximum(values @ TABLE, 0), atol=1e-5)
+                cold, steady = session.burst({"x": values}, browsing.PLAN)
+                assert len(cold) == 1
+                assert len(steady) >= 3
+            with pytest.raises(ArtifactError, match="cannot have the sizes"):
+                session.run({"x": values[:, :2]})
+            np.testing.assert_allclose(session.run({"x": values})[0], np.maximum(values @ TABLE, 0), atol=1e-5)
+            assert "fixed" in session.about["sizes"]
+    finally:
+        page = type(RUNTIME).running
+        assert page is not None
+        page.close()
+        type(RUNTIME).running = None
+    assert not browsing.left_since(before)
 
 
 @pytest.fixture(params=[1, 2])

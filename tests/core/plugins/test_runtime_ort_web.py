@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,8 +128,10 @@ def test_feeds_that_do_not_fit_are_an_error_and_the_next_answer_is_right(model: 
 
 
 def test_more_memory_than_webassembly_has_is_a_reason(tmp_path: Path) -> None:
-    session = browsing.opened(browsing.huge(tmp_path / "huge.onnx"))
-    with pytest.raises(ArtifactError, match=r"^out of memory: WebAssembly has 4 GiB at most"):
+    with (
+        pytest.raises(ArtifactError, match=r"^out of memory: WebAssembly has 4 GiB at most"),
+        browsing.opened(browsing.huge(tmp_path / "huge.onnx")) as session,
+    ):
         session.run({"x": np.ones((1, 3), np.float32)})
 
 
@@ -224,6 +229,66 @@ def test_the_same_holds_in_a_process_with_a_network(page: Page) -> None:
         assert "Failed to fetch" in page._browser.evaluate(code)
         with pytest.raises(TimeoutError):
             server.accept()
+
+
+def test_a_session_has_a_page_of_its_number_of_threads(page: Page, model: Path) -> None:
+    """Also where nothing told them when the page was started, as in a program that a pick wrote."""
+    first, feeds = browsing.opened(model), {"x": np.ones((1, 3), np.float32)}
+    task = small_models.make_task(browsing.OneTask)
+    second = RUNTIME.open(model, task=task, source="onnx", provider="cpu", threads=2)
+    other = type(RUNTIME).running
+    assert isinstance(other, Page)
+    try:
+        assert (page.threads, other.threads) == (1, 2)
+        assert second.pid == other.pid != first.pid == page.pid
+        for session in (first, second):
+            np.testing.assert_array_equal(session.run(feeds)[0], -feeds["x"])
+    finally:
+        other.close()
+        type(RUNTIME).running = page
+
+
+def test_an_error_in_a_session_is_not_that_of_its_closing(page: Page, model: Path) -> None:
+    def fail() -> None:
+        raise ArtifactError("closing failed")
+
+    def use(error: str) -> None:
+        session = browsing.opened(model)
+        session.close = fail
+        with session:
+            if error:
+                raise ArtifactError(error)
+
+    for error, reason in (("running failed", "running failed"), ("", "closing failed")):
+        with pytest.raises(ArtifactError, match=f"^{reason}$"):
+            use(error)
+
+
+def test_a_browser_that_answers_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = browsing.browsers()
+    own = browser.Browser(RUNTIME.command())
+    monkeypatch.setattr(browser, "_ENDING_S", 1.0)
+    os.kill(own.pid, signal.SIGSTOP)
+    began_s = time.monotonic()
+    own.close()
+    assert time.monotonic() - began_s < 30
+    assert not browsing.left_since(before)
+    assert not Path(own._profile).exists()
+
+
+def test_a_process_that_ends_ends_its_browser(tmp_path: Path) -> None:
+    before, code = (
+        browsing.browsers(),
+        f"""
+from bench.plugins.engines.browser.browser import Browser
+print(Browser({RUNTIME.command()!r}).product)
+""",
+    )
+    variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert browser.version() in done.stdout
+    assert not browsing.left_since(before)
+    assert list(tmp_path.glob("browser-*")) == []
 
 
 def test_a_corrupt_package_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

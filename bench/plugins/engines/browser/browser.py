@@ -5,6 +5,7 @@ Source: the DevTools protocol, https://chromedevtools.github.io/devtools-protoco
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import fcntl
@@ -13,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -121,6 +123,9 @@ class Browser:
         self.lines: collections.deque[str] = collections.deque(maxlen=_MOST_LINES)
         self._numbers = itertools.count(1)
         self._buffer = bytearray()
+        self._loaded: set[str] = set()
+        self._crash = ""
+        self._deadline: float | None = None
         self._profile = tempfile.mkdtemp(prefix="browser-")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the browser)
         theirs_in, self._writes = os.pipe()
@@ -141,6 +146,7 @@ class Browser:
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
+        atexit.register(self.close)  # of a worker that is killed, the keeper removes the profile
         try:
             self._attach()
         except BaseException:
@@ -154,6 +160,7 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Inspector", "Page", "Runtime"):
             self.on_page(f"{domain}.enable")
+        self.on_page("Page.setLifecycleEventsEnabled", enabled=True)
 
     @property
     def pid(self) -> int:
@@ -184,7 +191,9 @@ class Browser:
             self._note(answer)
 
     def on_page(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the page's part of the protocol; see `call`."""
+        """Call a method of the page's part of the protocol; see `call`. A page that crashed would never answer."""
+        if self._crash:
+            raise ArtifactError(self._crash)
         return self.call(method, session=self._session, **parameters)
 
     def open(self, address: str) -> None:
@@ -196,8 +205,8 @@ class Browser:
         answer = self.on_page("Page.navigate", url=address)
         if "errorText" in answer:
             raise ArtifactError(f"the page cannot be opened: {answer['errorText']}")
-        while self._note(self._read()) != "Page.loadEventFired":
-            pass
+        while answer["loaderId"] not in self._loaded:  # the empty page from before may be loaded only now, too
+            self._note(self._read())
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page, once its promise has one.
@@ -216,7 +225,9 @@ class Browser:
         return {each["id"]: each["cpuTime"] for each in processes if each["type"] == "renderer"}
 
     def close(self) -> None:
-        """End the browser and all its processes, and remove its profile."""
+        """End the browser and all its processes, also one that does not answer, and remove its profile."""
+        atexit.unregister(self.close)
+        self._deadline = time.monotonic() + _ENDING_S
         with contextlib.suppress(ArtifactError, OSError):
             self.call("Browser.close")
         try:
@@ -238,6 +249,7 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while (end := self._buffer.find(b"\0")) < 0:
+            self._wait()
             data = os.read(self._reads, _MOST_CHUNK)
             if not data:
                 raise self._ended()
@@ -248,20 +260,35 @@ class Browser:
         del self._buffer[: end + 1]
         return message
 
-    def _note(self, event: dict[str, Any]) -> str:
-        """Keep what an event says; return its name.
+    def _wait(self) -> None:
+        """Wait for output until the deadline, where there is one.
+
+        Raises:
+            TimeoutError: there was none.
+        """
+        if self._deadline is None:
+            return
+        poll = select.poll()
+        poll.register(self._reads, select.POLLIN)
+        if not poll.poll(1000 * max(0.0, self._deadline - time.monotonic())):
+            raise TimeoutError
+
+    def _note(self, event: dict[str, Any]) -> None:
+        """Keep what an event says.
 
         Raises:
             ArtifactError: the page crashed.
         """
         name, values = str(event.get("method", "")), event.get("params", {})
         if name == "Inspector.targetCrashed":
-            raise ArtifactError(f"the page crashed: its process ended{self.last_words()}")
-        if name == "Runtime.consoleAPICalled":
+            self._crash = f"the page crashed: its process ended{self.last_words()}"
+            raise ArtifactError(self._crash)
+        if name == "Page.lifecycleEvent" and values["name"] == "load":
+            self._loaded.add(values["loaderId"])
+        elif name == "Runtime.consoleAPICalled":
             self.lines.append(" ".join(str(each.get("value", each.get("description", ""))) for each in values["args"]))
         elif name == "Runtime.exceptionThrown":
             self.lines.append(_of_exception(values["exceptionDetails"]))
-        return name
 
     def last_words(self) -> str:
         """The last line of the page's console, for a reason; empty where it has none."""

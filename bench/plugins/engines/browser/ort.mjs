@@ -28,7 +28,7 @@ async function adapter() {
   if (!found) throw new Error('this browser has no adapter for WebGPU here');
   const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
   const name = [vendor, architecture, device, description].filter(Boolean).join(' ') || 'unnamed';
-  const imitated = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
+  const imitated = isFallbackAdapter || found.isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
   return { adapter: name, float16: found.features.has('shader-f16') ? 'yes' : 'no', ...(imitated && { imitated: 'yes' }) };
 }
 

@@ -81,9 +81,9 @@ const operations = {
     return { ...samples, span_ns: now() - start };
   },
   async close({ session }) {
-    const { model } = sessions.get(session);
+    const { model } = sessions.get(session) ?? {}; // none where opening failed in its place
     sessions.delete(session);
-    await model.release?.();
+    await model?.release?.();
     return {};
   },
   async profile(question) {

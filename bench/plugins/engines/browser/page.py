@@ -51,6 +51,7 @@ class Page(Program):
         provider: the engine's provider.
 
     Attributes:
+        threads: threads of WebAssembly.
         import_ns: nanoseconds from the navigation until the engine was loaded, without what the harness does besides.
         about: what is to be said of where the page runs.
         is_imitated: whether the adapter is one that software imitates.
@@ -60,6 +61,7 @@ class Page(Program):
     """
 
     def __init__(self, command: Sequence[str], *, engine: str, threads: int, provider: str) -> None:
+        self.threads = threads
         self._numbers = itertools.count(1)
         self._late_ns: list[int] = []
         self._server = Server({**_PAGES, "packages": npm.folder() / "node_modules"})
@@ -91,6 +93,11 @@ class Page(Program):
     @property
     def pid(self) -> int:
         return self._pid
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it was asked to open an artifact."""
+        return bool(self._server.files)
 
     def ask(
         self, operation: str, fields: Mapping[str, Any] | None = None, arrays: Mapping[str, np.ndarray] | None = None

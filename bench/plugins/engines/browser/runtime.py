@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.api import Session, Task, npm
+from bench.api.errors import ArtifactError
 from bench.api.program import BROWSER, Program, ProgramRuntime, ProgramSession
 from bench.plugins.engines.browser import browser
 from bench.plugins.engines.browser.page import HERE, Page
@@ -46,13 +48,25 @@ class BrowserRuntime(ProgramRuntime):
         return page.import_ns if isinstance(page, Page) else None
 
     def start(self) -> Program:
-        threads = int(os.environ.get(_THREADS, "1"))
+        return self._started(int(os.environ.get(_THREADS, "1")))
+
+    def _started(self, threads: int) -> Page:
         return Page(self.command(), engine=self.engine, threads=threads, provider=self.provider)
 
-    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+    def _page(self, threads: int) -> Page:
+        """The page of this process that has so many threads: outside a worker, nothing has told them before."""
         self.import_packages()
         page = type(self).running
         assert isinstance(page, Page)
+        if page.threads == threads:
+            return page
+        if not page.is_used:
+            page.close()
+        type(self).running = page = self._started(threads)
+        return page
+
+    def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
+        page = self._page(threads)
         opened = self._opened(page, artifact, task, provider, threads)
         return BrowserSession(page, artifact, task, *opened)
 
@@ -65,6 +79,11 @@ class BrowserSession(ProgramSession):
         self._page, self._artifact = page, artifact
         self.untimed = _IMITATED if page.is_imitated else None
         self.about = page.about
+
+    def __exit__(self, *error: object) -> None:
+        """Close; after an error, that error tells more than what a page without memory or process says of it."""
+        with contextlib.nullcontext() if error[0] is None else contextlib.suppress(ArtifactError):
+            self.close()
 
     @property
     def download_bytes(self) -> int:  # type: ignore[override]
