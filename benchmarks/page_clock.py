@@ -177,7 +177,7 @@ def launches(number: int) -> list[dict[str, float]]:
 
 
 def processes() -> set[int]:
-    """The living processes of browsers of this process's group and below."""
+    """The living processes of browsers on this machine: those that others start meanwhile count as left."""
     living = set()
     for process in psutil.process_iter(["status", "cmdline"]):
         command = process.info["cmdline"] or [""]
