@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.api import Arrays, Outputs, Session, Task
-from bench.plugins.engines import litert_static
+from bench.plugins.engines import litert, litert_static
 from bench.plugins.engines.browser.page import Page
 from bench.plugins.engines.browser.runtime import BrowserRuntime, BrowserSession
 
@@ -32,6 +32,12 @@ class LiteRtJs(BrowserRuntime):
     def refusal(self, task: Task) -> str | None:
         wide = [spec.name for spec in (*task.inputs, *task.outputs) if spec.dtype in _WIDE]
         return super().refusal(task) or (f"it has no numbers of 64 bits, and {wide[0]!r} holds such" if wide else None)
+
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """The precision of the file's tensors, as LiteRT has it here."""
+        from ai_edge_litert.interpreter import Interpreter
+
+        return {"precision": litert.precision_of(Interpreter(str(artifact)))}
 
     def open(self, artifact: Path, *, task: Task, source: str, provider: str, threads: int) -> Session:
         page = self._page(threads)

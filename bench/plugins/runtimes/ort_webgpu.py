@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.plugins.engines.browser import deployed
 from bench.plugins.engines.browser.runtime import BrowserRuntime
@@ -30,6 +31,12 @@ class OrtWebGpu(BrowserRuntime):
     def command(self) -> list[str]:
         is_there = any(any(Path("/dev").glob(pattern)) for pattern in _DEVICES)
         return [*super().command(), "--enable-unsafe-webgpu", *(() if is_there else _IMITATED)]
+
+    def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """`float32` of a file that has no other products; what WebGPU makes of others it does not tell."""
+        from bench.plugins.engines.onnxruntime import precision
+
+        return {"precision": "float32" if precision.is_plain(artifact) else None}
 
     def page(self, artifact: str, outputs: Sequence[str], *, threads: int) -> Mapping[str, str | Path]:
         return deployed.of_ort(artifact, outputs, provider=self.provider, threads=threads, title=self.title)

@@ -79,6 +79,11 @@ def test_a_copy_has_the_sizes_of_a_request_and_the_same_outputs(open_file: Path,
     np.testing.assert_allclose(outputs["y"], np.maximum(values @ TABLE, 0), atol=1e-5)
 
 
+def test_a_float_file_is_held_to_what_rounding_explains(open_file: Path) -> None:
+    """As those of other runtimes: without a precision, any error that the metric allows would pass."""
+    assert RUNTIME.inspect(open_file, provider="cpu", shapes={}) == {"precision": "float32"}
+
+
 @pytest.mark.parametrize("size", [(4, 2), (4, 3, 1)])
 def test_sizes_that_the_file_fixes_stay(open_file: Path, tmp_path: Path, size: tuple[int, ...]) -> None:
     with pytest.raises(ArtifactError, match="cannot have the sizes"):

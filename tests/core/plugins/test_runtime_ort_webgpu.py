@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from bench.api.errors import ArtifactError
 from bench.plugins.engines.browser.page import Page
@@ -38,6 +39,16 @@ def test_with_an_imitated_adapter_outputs_are_right_and_there_are_no_times(tmp_p
     assert session.untimed == "a software adapter imitates the device: its outputs are verified, its times say nothing"
     assert "swiftshader" in session.about["adapter"]
     assert session.about["float16"] == "no"
+
+
+def test_the_precision_of_a_file_is_known_where_its_products_leave_no_choice(tmp_path: Path) -> None:
+    plain = browsing.model(tmp_path / "plain.onnx")
+    scale = helper.make_node("Constant", [], ["scale"], value_float=0.1)
+    coarse = helper.make_node("QuantizeLinear", ["x", "scale"], ["q"])
+    back = helper.make_node("DequantizeLinear", ["q", "scale"], ["y"])
+    quantized = browsing.model(tmp_path / "quantized.onnx", scale, coarse, back)
+    for path, precision in ((plain, "float32"), (quantized, None)):
+        assert RUNTIME.inspect(path, provider="webgpu", shapes={}) == {"precision": precision}
 
 
 def test_without_an_adapter_the_reason_says_so() -> None:
