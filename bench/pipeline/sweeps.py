@@ -306,7 +306,7 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     for glob_at_sizes in globs:
         glob, request = _apart(glob_at_sizes)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        cells = [_checked(Cell.from_path(glob))] if is_path else _matching(glob, pool())
+        cells = [_checked(Cell.from_path(glob))] if is_path else _matching(glob, pool(), of_sweep=sweep is not None)
         for cell in cells:
             role, sizes = request.role or cell.task.role, request.sizes or cell.task.sizes
             chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
@@ -315,8 +315,13 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     return list(chosen)
 
 
-def _matching(glob: str, pool: Sequence[Cell]) -> list[Cell]:
+def _matching(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
     """The cells that a glob matches.
+
+    Args:
+        glob: the glob.
+        pool: the cells to choose from.
+        of_sweep: whether these are a sweep that was asked for, whose own runtimes need not be named.
 
     Raises:
         InputError: there is none.
@@ -324,7 +329,7 @@ def _matching(glob: str, pool: Sequence[Cell]) -> list[Cell]:
     matching = [cell for cell in pool if matches(cell, [glob])]
     if not matching:
         raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
-    matching = _of_no_sweep_but_named(matching, glob)
+    matching = matching if of_sweep else _of_no_sweep_but_named(matching, glob)
     unmade = {(kind, name) for kind, name in isolated.unmade() if name not in re.split(r"[/+]", glob)}
     usable = _made(matching, unmade)
     if not usable:
@@ -343,7 +348,7 @@ def _of_no_sweep_but_named(cells: Sequence[Cell], glob: str) -> list[Cell]:
     Raises:
         InputError: no cell is left.
     """
-    parts = [part for part in glob.split("/") if part.strip("*?")]
+    parts = [part for part in (*glob.split("/"), *re.split(r"[/*?]", glob)) if part.strip("*?")]
 
     def is_named(cell: Cell) -> bool:
         return any(fnmatch.fnmatchcase(str(cell.runtime), part) for part in parts)

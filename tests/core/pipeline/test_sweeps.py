@@ -156,6 +156,39 @@ def test_named_sweeps(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         sweeps.select([], "quik")
 
 
+@pytest.fixture
+def page(plugin_folder: Path) -> str:
+    """A task `mine`, and a runtime that the sweep `web` alone has."""
+    shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
+    text = RUNTIME.format(requires=()).replace("    def providers", '    own_sweep = "web"\n\n    def providers')
+    (plugin_folder / "runtimes" / "paged.py").write_text(text)
+    catalog.forget()
+    return "mine/null/native/raw/paged/cpu/b1t1"
+
+
+def test_a_runtime_of_its_own_sweep_is_in_no_other_unless_it_is_named(page: str) -> None:
+    assert page not in paths(sweeps.full())
+    assert page not in paths(sweeps.select(["mine/*"], None))
+    assert page not in paths(sweeps.select(["*/cpu/*"], None))
+    for glob in (page, "*/paged/*", "mine/*/pag*/cpu/*", "mine*paged/cpu/*"):
+        found = paths(sweeps.select([glob], None))
+        assert page in found
+        assert {path.split("/")[4] for path in found} == {"paged"}
+    with pytest.raises(InputError, match=r"matches cells of paged alone, which a glob has to name"):
+        sweeps.select(["mine*aged/cpu/b1t1"], None)
+
+
+def test_the_web_sweep_has_its_runtimes_beside_the_usual_ones(page: str) -> None:
+    """Also where globs choose of it, which need not name them."""
+    usual = BASELINE.replace("toy", "mine")
+    for globs in ([], ["mine/*"]):
+        found = [path for path in paths(sweeps.select(globs, "web")) if path.startswith("mine/")]
+        assert {path for path in found if path.endswith("t1")} == {page, page.replace("cpu", "cpu-slow"), usual}
+        assert {path.rpartition("t")[2] for path in found} == {"1", "3"}
+        assert len(found) == len(set(found))
+    assert page in paths(sweeps.select(["mine/*"], "everything"))
+
+
 def test_baseline_is_the_plain_native_cell_of_its_group() -> None:
     assert paths(sweeps.baselines("toy", 1, 1)) == [BASELINE]
     assert paths(sweeps.baselines("toy", 4, 2)) == ["toy/null/native/raw/null/cpu/b4t2"]
