@@ -67,7 +67,7 @@ class Line:
         share: that as a share of the whole's difference.
         ratio: its latency under the second side over that under the first, alone.
         time_share: its latency under the first side, as a share of the whole's.
-        core_ratio: `ratio` of the suspect alone.
+        core_ratio: `ratio` of the suspect alone; None where it cannot be run alone.
     """
 
     part: Part
@@ -76,7 +76,7 @@ class Line:
     share: Estimate
     ratio: Estimate
     time_share: float
-    core_ratio: Estimate
+    core_ratio: Estimate | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -235,15 +235,13 @@ class Search:
         not add up to the difference, they are measured with their neighbours, too.
         """
         outcome = self._measured({suspect: suspect for suspect in suspects})
+        alone = {line.core: line.ratio for line in (*outcome.blamed, *outcome.others)}
         for margin in _MARGINS if suspects else ():
             if _adds_up(outcome) or time.monotonic() > self._ends(_WIDEN_TIME):
                 break
             wider = self._measured(self._widened(suspects, margin))
             if _left(wider) < _left(outcome):
-                alone = {line.core: line.core_ratio for line in (*outcome.blamed, *outcome.others)}
-                named = (
-                    dataclasses.replace(line, core_ratio=alone.get(line.core, line.ratio)) for line in wider.blamed
-                )
+                named = (dataclasses.replace(line, core_ratio=alone.get(line.core)) for line in wider.blamed)
                 outcome = dataclasses.replace(wider, blamed=tuple(named))
         return outcome
 

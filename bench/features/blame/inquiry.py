@@ -296,8 +296,9 @@ def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, 
             return None, None
         most = blame.culprits[0]
         line, sign = most.line, 1.0 if blame.is_slower else -1.0
-        nearer = line.core_ratio.low - 1 if sign > 0 else 1 - line.core_ratio.high
-        part, ratio = (line.core, line.core_ratio) if nearer > NOISE_FLOOR else (line.part, line.ratio)
+        part, ratio = line.part, line.ratio
+        if (alone := line.core_ratio) is not None and (alone.low - 1 if sign > 0 else 1 - alone.high) > NOISE_FLOOR:
+            part, ratio = line.core, alone
         nodes = inquiry.aligned.nodes(part)
         title = f"{most.name}: {ratio.value:.2f} times as long"
         shown = {"ratio": ratio}
