@@ -271,9 +271,11 @@ def _outcome(parts: Sequence[Part], cores: Mapping[Part, Part], blocks: Sequence
     """What some blocks say of suspects and the parts between them."""
     lines = [dataclasses.replace(line, core=cores.get(line.part, line.part)) for line in _lines(parts, blocks)]
     named = [line for line in lines if line.part in cores and _explains(line, sign)]
-    whole = [after / before - 1 for before, after in _whole(blocks)]
+    # A part that failed meanwhile is in the first blocks alone; in the others, its difference would seem left over.
+    complete = [times for times in blocks if all(line.part.key in times for line in lines)]
+    whole = [after / before - 1 for before, after in _whole(complete)]
     missing = [
-        left - sum(_difference(times, line.part) for line in lines) for left, times in zip(whole, blocks, strict=True)
+        left - sum(_difference(times, line.part) for line in lines) for left, times in zip(whole, complete, strict=True)
     ]
     return Outcome(
         ratio=intervals.ratio(_whole(blocks)),
@@ -315,7 +317,7 @@ def _is_clear(blocks: Sequence[Times]) -> bool:
 
 def _difference(times: Times, part: Part) -> float:
     """By how much a part is slower in a block, as a share of the whole's latency under the first side."""
-    before, after = times.get(part.key, (0.0, 0.0))
+    before, after = times[part.key]
     return (after - before) / times[WHOLE][0]
 
 

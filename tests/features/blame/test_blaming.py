@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from bench.features.blame import blaming
 from bench.features.blame.blaming import Outcome, Search
 from bench.features.blame.cuts import Part
 from bench.features.blame.parts import WHOLE, Times
@@ -172,4 +173,30 @@ def test_where_many_explain_a_little_each_some_are_named() -> None:
     assert 1 <= len(outcome.blamed) <= 3
     assert all(line.ratio.low > 1 for line in outcome.blamed)
     assert outcome.remainder_share is not None
+    assert outcome.remainder_share.low < 0 < outcome.remainder_share.high
+
+
+def test_a_suspect_that_cannot_be_run_alone_has_no_ratio_of_its_own() -> None:
+    """It ran in the search and fails afterwards: what its neighbours and it take together is not its own."""
+    core = Part(start=17, end=18)
+    stopwatch = FakeStopwatch(slower=SLOW)
+    stopwatch.failing = lambda part: part == core and stopwatch.measured.count(core) > 1
+
+    (line,) = search(stopwatch, SLOW).blamed
+
+    assert (line.core, line.part, line.core_ratio) == (core, Part(start=16, end=19), None)
+
+
+def test_a_part_that_fails_meanwhile_leaves_nothing_over() -> None:
+    """The slow atom is in the first four of six blocks: the others do not tell what the parts add up to."""
+    stopwatch = FakeStopwatch(slower=SLOW)
+    parts = [Part(start=0, end=17), Part(start=17, end=18), Part(start=18, end=NUM_ATOMS)]
+    blocks = stopwatch.measure(parts, num_blocks=6, ends_s=0.0)
+    slow = parts[1]
+    cut = [*blocks[:4], *({key: times for key, times in block.items() if key != slow.key} for block in blocks[4:])]
+
+    outcome = blaming._outcome(parts, {slow: slow}, cut, 1.0)
+
+    assert outcome.remainder_share is not None
+    assert abs(outcome.remainder_share.value) < 0.15
     assert outcome.remainder_share.low < 0 < outcome.remainder_share.high
