@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bench.api import NodeTime
 from bench.features.blame.blaming import Line, Outcome
@@ -184,7 +185,7 @@ def _name(sides: Sequence[Sequence[Node]], profiles: Sequence[Sequence[NodeTime]
 def render(blame: Blame | DriftBlame, *, format: str) -> str:
     """The answer as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
-        return writing.as_json(dataclasses.asdict(blame))
+        return writing.as_json(_finite(dataclasses.asdict(blame)))
     if isinstance(blame, DriftBlame):
         return f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n" + "".join(f"{n}\n" for n in blame.notes)
     outcome = blame.outcome
@@ -209,6 +210,13 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
     lines.append(("what these do not add up to", percent(outcome.remainder), percent(outcome.remainder_share), "", ""))
     table = writing.plain(titles, lines, format=format, num_names=1)
     return f"{head}\n{table}\n{notes}" + "".join(f"{text}\n" for text in _remarks(blame))
+
+
+def _finite(value: Any) -> Any:
+    """A value as JSON can hold it: an interval without an end has None there, and so has an error without a bound."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else writing.finite(value)
 
 
 def headline(blame: Blame | DriftBlame) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 
 import pytest
 
 from bench.features.blame import answer
-from bench.features.blame.answer import Blame
+from bench.features.blame.answer import Blame, DriftBlame
 from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Graph, Node, Part, align
+from bench.features.blame.drifting import Drifted
 from bench.measure.stats import Estimate
 
 
@@ -68,3 +71,16 @@ def test_json_has_all_of_it() -> None:
 
     assert content["culprits"][0]["nodes"] == [["middle"], ["middle"]]
     assert content["outcome"]["blamed"][0]["difference"]["value"] == 0.04
+
+
+def test_json_of_intervals_and_errors_without_an_end_can_be_read() -> None:
+    blame = blamed()
+    no_end = Estimate(value=0.5, low=-math.inf, high=math.inf)
+    outcome = dataclasses.replace(blame.outcome, remainder_share=no_end)
+    drift = DriftBlame(before="A", after="B", cell="c", drifted=Drifted(tolerance=0.01, error=math.inf))
+
+    content = json.loads(answer.render(dataclasses.replace(blame, outcome=outcome), format="json"))
+
+    assert content["outcome"]["remainder_share"] == {"value": 0.5, "low": None, "high": None}
+    assert content["before"] == "A <1>"
+    assert json.loads(answer.render(drift, format="json"))["drifted"]["error"] is None
