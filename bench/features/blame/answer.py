@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime
@@ -186,11 +186,11 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
     """The answer as `table`, `md` or `json`; the text ends in a newline."""
     if format == "json":
         return writing.as_json(_finite(dataclasses.asdict(blame)))
+    head = _shown([f"A: {blame.before}", f"B: {blame.after}"], format) + "\n" + _shown([headline(blame)], format)
+    notes = _shown(blame.notes, format)
     if isinstance(blame, DriftBlame):
-        return f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n" + "".join(f"{n}\n" for n in blame.notes)
+        return f"{head}{notes}"
     outcome = blame.outcome
-    head = f"A: {blame.before}\nB: {blame.after}\n\n{headline(blame)}\n"
-    notes = "".join(f"{note}\n" for note in blame.notes)
     if not outcome.is_different or outcome.remainder is None or outcome.remainder_share is None:
         return f"{head}{notes}"
     titles = ("part", "of A's latency (%)", "of the difference (%)", "alone, B over A", "nodes")
@@ -209,7 +209,12 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
         lines.append((what, percent(line.difference), percent(line.share), writing.interval(line.ratio), ""))
     lines.append(("what these do not add up to", percent(outcome.remainder), percent(outcome.remainder_share), "", ""))
     table = writing.plain(titles, lines, format=format, num_names=1)
-    return f"{head}\n{table}\n{notes}" + "".join(f"{text}\n" for text in _remarks(blame))
+    return f"{head}\n{table}\n{notes}{_shown(_remarks(blame), format)}"
+
+
+def _shown(texts: Iterable[str], format: str) -> str:
+    """Texts as lines, which name nodes and files; Markdown shows them as they are."""
+    return "".join(f"{writing.escape_markdown(text) if format == 'md' else text}\n" for text in texts)
 
 
 def _finite(value: Any) -> Any:

@@ -84,3 +84,10 @@ def test_json_of_intervals_and_errors_without_an_end_can_be_read() -> None:
     assert content["outcome"]["remainder_share"] == {"value": 0.5, "low": None, "high": None}
     assert content["before"] == "A <1>"
     assert json.loads(answer.render(drift, format="json"))["drifted"]["error"] is None
+
+
+def test_markdown_has_no_markup_of_names() -> None:
+    text = answer.render(blamed(), format="md")
+
+    assert "A: A &lt;1&gt;" in text
+    assert "<1>" not in text
