@@ -192,7 +192,7 @@ class Guard:
         try:
             return [printable(slowdown.explained(question))]
         except BenchError as error:
-            return [f"which part is slower cannot be told: {printable(str(error))}"]
+            return [f"{slowdown.UNTOLD}: {printable(str(error))}"]
 
 
 def _here(path: str | Path, *, trust: bool, may_be_large: bool) -> str | Path:

@@ -16,6 +16,8 @@ from bench.records.lines import Failure
 
 FOLDER = Path("blame")
 """Folder in which reproducers are written unless another is named."""
+UNTOLD = "which part makes the difference cannot be told"
+"""Begins what is said in place of an answer, before the reason."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -244,21 +244,24 @@ def blamed(
 ) -> Bisected:
     """The answer with the part of the model that explains the change between the last good release and the first bad.
 
-    Raises:
-        BenchError: one of the two cannot be measured.
+    Where that cannot be found out, the answer says why: it is not lost.
     """
     assert answer.last_good is not None
     assert answer.first_bad is not None
-    question = slowdown.Question(
-        before=releases.verified(answer.last_good),
-        after=releases.verified(answer.first_bad),
-        names=(f"{answer.package} {answer.last_good}", f"{answer.package} {answer.first_bad}"),
-        is_drift=is_drift,
-        budget_s=BLAME_S,
-        limits=limits,
-        tell=tell,
-    )
-    return dataclasses.replace(answer, blame=slowdown.explained(question))
+    try:
+        question = slowdown.Question(
+            before=releases.verified(answer.last_good),
+            after=releases.verified(answer.first_bad),
+            names=(f"{answer.package} {answer.last_good}", f"{answer.package} {answer.first_bad}"),
+            is_drift=is_drift,
+            budget_s=BLAME_S,
+            limits=limits,
+            tell=tell,
+        )
+        text = slowdown.explained(question)
+    except BenchError as error:
+        text = f"{slowdown.UNTOLD}: {error}"
+    return dataclasses.replace(answer, blame=text)
 
 
 def _answer(

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from bench.api.cell import Cell
-from bench.api.errors import InputError
+from bench.api.errors import BenchError, InputError
 from bench.features.compare.changes import Compared
 from bench.measure import stats
 from bench.measure.limits import Limits
@@ -16,11 +16,10 @@ _BUDGET_S = 300.0
 
 
 def blamed(compared: Compared, *, tell: Callable[[str], None]) -> Compared:
-    """The comparison with a remark on which part makes the cell slower that became slowest.
+    """The comparison with a remark on which part makes the cell slower that became slowest, or on why that is unknown.
 
     Raises:
         InputError: both sides are the same cell, as of two folders of results: there is nothing to measure beside it.
-        BenchError: a side cannot be measured.
     """
     slower = next((change for change in compared.changes if change.verdict == stats.SLOWER), None)
     if slower is None or slower.before is None or slower.after is None:
@@ -32,6 +31,12 @@ def blamed(compared: Compared, *, tell: Callable[[str], None]) -> Compared:
             fix="leave --blame out, or name two cells, two revisions with --model, or versions with --with",
         )
     limits = Limits.of(step_s=None, memory_bytes=None)
-    before, after = (slowdown.of_cell(Cell.from_path(path), limits) for path in paths)
-    question = slowdown.Question(before=before, after=after, names=paths, budget_s=_BUDGET_S, limits=limits, tell=tell)
-    return dataclasses.replace(compared, remarks=(*compared.remarks, f"{slower.cell}: {slowdown.explained(question)}"))
+    try:
+        before, after = (slowdown.of_cell(Cell.from_path(path), limits) for path in paths)
+        question = slowdown.Question(
+            before=before, after=after, names=paths, budget_s=_BUDGET_S, limits=limits, tell=tell
+        )
+        text = slowdown.explained(question)
+    except BenchError as error:
+        text = f"{slowdown.UNTOLD}: {error}"
+    return dataclasses.replace(compared, remarks=(*compared.remarks, f"{slower.cell}: {text}"))

@@ -16,7 +16,9 @@ from bench.features.bisect import render as report
 from bench.features.bisect.bisecting import Bisected, Releases
 from bench.measure.block import Method
 from bench.measure.comparison import Comparison
+from bench.measure.limits import Limits
 from bench.measure.stats import Effect
+from bench.pipeline import slowdown
 from bench.pipeline.flow import Verified
 
 CELL = Cell.from_path("toy/null/native/raw/demo/cpu/b1t1")
@@ -168,3 +170,18 @@ def test_each_step_that_takes_long_is_told_before(monkeypatch: pytest.MonkeyPatc
         "demo 1.1: measuring it beside the good release, 8 launches",
         "measured",
     ]
+
+
+def test_the_release_is_not_lost_where_the_part_cannot_be_told() -> None:
+    class Unable(Fakes):
+        def verified(self, version: str) -> Verified:
+            raise BenchError("it crashes")
+
+    fakes = Unable("1.4")
+    found = look(fakes)
+
+    limits = Limits()
+    blamed = bisect.blamed(found, cast(Releases, fakes), is_drift=False, limits=limits, tell=lambda _: None)
+
+    assert blamed.first_bad == "1.4"
+    assert report.render(blamed, format="table").endswith(f"\n{slowdown.UNTOLD}: it crashes\n")

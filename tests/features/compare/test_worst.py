@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.api.cell import Cell
-from bench.api.errors import InputError
+from bench.api.errors import ArtifactError, InputError
 from bench.features.compare import worst
 from bench.features.compare.changes import PAIRED, Change, Compared, Side
 from bench.measure import stats
@@ -62,6 +62,19 @@ def test_one_cell_of_two_folders_cannot_be_measured_beside_itself(questions: lis
     with pytest.raises(InputError, match="one cell on both sides"):
         worst.blamed(compared(stats.SLOWER, sides=("onnxruntime", "onnxruntime")), tell=lambda _: None)
     assert questions == []
+
+
+def test_the_comparison_is_not_lost_where_a_side_cannot_be_measured(
+    questions: list[slowdown.Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(question: slowdown.Question) -> str:
+        raise ArtifactError("it crashes")
+
+    monkeypatch.setattr(slowdown, "explained", unable)
+
+    answer = worst.blamed(compared(stats.SLOWER), tell=lambda _: None)
+
+    assert answer.remarks == (f"cell_0: {slowdown.UNTOLD}: it crashes",)
 
 
 def test_without_a_feature_that_finds_it_out_the_core_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
