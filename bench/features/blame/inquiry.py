@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bench.api import NodeTime
-from bench.api.errors import BenchError, ChildError, InputError
+from bench.api.errors import ArtifactError, BenchError, ChildError, InputError
 from bench.features.blame import answer, publishing, reproducer, sides, witness, worker_requests
 from bench.features.blame.answer import Blame, DriftBlame
 from bench.features.blame.blaming import Search
@@ -213,7 +213,7 @@ def wrong(inquiry: Inquiry, *, tolerance: float, tell: Callable[[str], None] = l
 def reproduce(
     inquiry: Inquiry, blame: Blame | DriftBlame, folder: Path, *, is_public: bool = False, has_witness: bool = False
 ) -> Blame | DriftBlame:
-    """Write the reproducer of the part that explains most, and name it in the answer.
+    """Write the reproducer of the part that explains most, and name it in the answer, or say why there is none.
 
     Args:
         inquiry: both sides.
@@ -221,22 +221,39 @@ def reproduce(
         folder: where the folder of the reproducer is made.
         is_public: whether random weights and inputs take the place of the model's own, if the effect stays.
         has_witness: whether instructions are counted, too.
-
-    Raises:
-        InputError: the folder has other files.
     """
     part, finding = _finding(inquiry, blame)
     if part is None or finding is None:
         return blame
     if (reason := reproducer.refusal(inquiry.pair)) is not None:
         return dataclasses.replace(blame, notes=(*blame.notes, reason))
+    try:
+        written, notes = _reproduced(inquiry, blame, part, finding, folder, is_public, has_witness)
+    except (BenchError, OSError) as error:  # the answer took minutes, and is not lost for a folder that is in use
+        return dataclasses.replace(blame, notes=(*blame.notes, f"no reproducer: {error}"))
+    return dataclasses.replace(blame, reproducer=str(written), notes=(*blame.notes, *notes))
+
+
+def _reproduced(
+    inquiry: Inquiry,
+    blame: Blame | DriftBlame,
+    part: Part,
+    finding: Finding,
+    folder: Path,
+    is_public: bool,
+    has_witness: bool,
+) -> tuple[Path, list[str]]:
+    """The folder of the reproducer, and lines about it.
+
+    Raises:
+        BenchError: the part cannot be cut out, or the folder has other files.
+        OSError: the folder cannot be written.
+    """
+    cuts: tuple[Cut, Cut] | str | None = inquiry.cutter.cuts([part])[part.key]
     if isinstance(blame, DriftBlame):
         cuts = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits).with_same_inputs(part)
-    else:
-        known = inquiry.cutter.cuts([part])[part.key]
-        cuts = None if isinstance(known, str) else known
-    if cuts is None:
-        return blame
+    if cuts is None or isinstance(cuts, str):
+        raise ArtifactError(cuts or "the part cannot be cut out")
     notes: list[str] = []
     if is_public:
         cuts, finding, note = _public(inquiry, part, cuts, finding)
@@ -246,8 +263,7 @@ def reproduce(
         reproducer.write(target, inquiry.pair, cuts, finding)
         notes.append(_witnessed(inquiry, target, finding))
         finding = dataclasses.replace(finding, texts=(*finding.texts, notes[-1]))
-    written = reproducer.write(target, inquiry.pair, cuts, finding)
-    return dataclasses.replace(blame, reproducer=str(written), notes=(*blame.notes, *notes))
+    return reproducer.write(target, inquiry.pair, cuts, finding), notes
 
 
 def _public(

@@ -1,0 +1,74 @@
+"""The way from an answer to its reproducer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bench.features.blame import inquiry, reproducer
+from bench.features.blame.answer import Blame, Culprit
+from bench.features.blame.blaming import Line, Outcome
+from bench.features.blame.cuts import Aligned, Graph, Node, Part, align
+from bench.features.blame.inquiry import Inquiry
+from bench.features.blame.parts import Cut
+from bench.measure.stats import Estimate
+
+CORE, AROUND = Part(start=1, end=2), Part(start=0, end=3)
+ONE = Estimate(value=1.0, low=0.9, high=1.1)
+SLOW, SLOWEST = Estimate(value=1.3, low=1.2, high=1.4), Estimate(value=3.0, low=2.9, high=3.1)
+
+
+def row() -> Aligned:
+    """Three nodes that read one another, the same on both sides."""
+    nodes = tuple(Node(name=f"n{at}", operator="Op", reads=(f"t{at}",), makes=(f"t{at + 1}",)) for at in range(3))
+    graph = Graph(nodes=nodes, inputs=("t0",), outputs=("t3",))
+    return align(graph, graph, {f"t{at}": f"t{at}" for at in range(4)})
+
+
+def blamed(alone: Estimate | None) -> Blame:
+    """The middle node, measured with its neighbours; `alone` is its ratio by itself."""
+    line = Line(part=AROUND, core=CORE, difference=ONE, share=ONE, ratio=SLOW, time_share=0.5, core_ratio=alone)
+    culprit = Culprit(name="n1 (Op)", nodes=(("n1",), ("n1",)), operators=({"Op": 1}, {"Op": 1}), line=line)
+    outcome = Outcome(ratio=SLOW, is_different=True, blamed=(line,), remainder=ONE, remainder_share=ONE)
+    return Blame(before="A", after="B", cell="c", outcome=outcome, culprits=(culprit,))
+
+
+def opened(**fields: Any) -> Inquiry:
+    return cast(Inquiry, SimpleNamespace(aligned=row(), pair=None, **fields))
+
+
+@pytest.mark.parametrize(
+    ("alone", "part", "ratio"), [(SLOWEST, CORE, SLOWEST), (ONE, AROUND, SLOW), (None, AROUND, SLOW)]
+)
+def test_the_smallest_part_that_shows_it_alone_is_reproduced(
+    alone: Estimate | None, part: Part, ratio: Estimate
+) -> None:
+    chosen, finding = inquiry._finding(opened(), blamed(alone))
+
+    assert finding is not None
+    assert (chosen, finding.ratio) == (part, ratio)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_the_answer_is_not_lost_where_no_reproducer_can_be_written(
+    is_cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproducer, "refusal", lambda pair: None)
+    monkeypatch.setattr(reproducer, "_code", lambda side: "")
+    cut = Cut(model=tmp_path / "a.onnx", feeds=tmp_path / "a.npz", outputs=())
+    cuts = (cut, cut) if is_cut else "an operator has no type"
+    cutter = SimpleNamespace(cuts=lambda parts: {part.key: cuts for part in parts})
+    pair = SimpleNamespace(sides=(None, None))
+    (tmp_path / "n1-Op").mkdir()
+    (tmp_path / "n1-Op" / "thesis.txt").write_text("mine")
+    both = cast(Inquiry, SimpleNamespace(aligned=row(), pair=pair, cutter=cutter))
+
+    answer = inquiry.reproduce(both, blamed(SLOWEST), tmp_path)
+
+    assert answer.reproducer is None
+    (note,) = answer.notes
+    assert note.startswith("no reproducer: ")
+    assert ("has other files" if is_cut else "no type") in note
