@@ -50,5 +50,6 @@ def ratio(pair: Pair, part: Part, cuts: tuple[Cut, Cut], feeds: Path, limits: Li
 
 
 def stays(own: Estimate, public: Estimate) -> bool:
-    """Whether random numbers leave most of an effect."""
-    return math.log(public.value) / math.log(own.value) >= _LEAST_LEFT if own.value != 1 else False
+    """Whether random numbers clearly leave an effect, and most of it."""
+    is_clear = public.low > 1 if own.value > 1 else public.high < 1
+    return is_clear and own.value != 1 and math.log(public.value) / math.log(own.value) >= _LEAST_LEFT

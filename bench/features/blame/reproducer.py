@@ -27,6 +27,8 @@ _PYTHON = "python"
 """The name of the interpreter among versions."""
 _MARK = "reproduce.py"
 """The file by which a folder is known as one that may be written anew."""
+_WRITTEN = ("part.onnx", "part_[ab].onnx", "inputs.npz", "inputs_[ab].npz", "part_*.onnx.data", "public_*.onnx.data")
+"""The files in it of which not all are written each time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,9 @@ def write(folder: Path, pair: Pair, cuts: tuple[Cut, Cut], finding: Finding) -> 
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).is_file():
         raise InputError(f"{folder} has other files; name another folder with --output")
     folder.mkdir(parents=True, exist_ok=True)
+    for pattern in _WRITTEN:  # an earlier one may have the model's own weights in files of other names
+        for path in folder.glob(pattern):
+            path.unlink()
     is_one = cuts[0] == cuts[1]
     settings = []
     for letter, cut in zip("ab", cuts, strict=True):

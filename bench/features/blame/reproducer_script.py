@@ -79,10 +79,15 @@ def largest_error(files):
     with np.load(files["a"]) as before, np.load(files["b"]) as after:
         for name in before.files:
             old, new = before[name], after[name]
-            if old.dtype.kind in "fiub" and old.shape == new.shape:
-                old, new = old.astype(np.float64), new.astype(np.float64)
-                scale = np.abs(old).max(initial=0)
-                errors.append(float(np.abs(new - old).max(initial=0) / scale) if scale else 0.0)
+            if old.dtype.kind not in "fiub" or old.shape != new.shape:
+                errors.append(0.0 if np.array_equal(old, new) else math.inf)
+                continue
+            old, new = old.astype(np.float64), new.astype(np.float64)
+            same = (old == new) | (np.isnan(old) & np.isnan(new))
+            with np.errstate(invalid="ignore"):
+                largest = float(np.where(same, 0, np.abs(new - old)).max(initial=0))
+            scale = float(np.abs(old[np.isfinite(old)]).max(initial=0))
+            errors.append(0.0 if largest == 0 else largest / scale if scale and math.isfinite(largest) else math.inf)
     return max(errors, default=0.0)
 
 

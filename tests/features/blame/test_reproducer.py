@@ -18,7 +18,7 @@ from bench.api.arrays import save_arrays
 from bench.api.artifact import Artifact
 from bench.api.cell import Cell
 from bench.api.errors import InputError
-from bench.features.blame import reproducer
+from bench.features.blame import publishing, reproducer, reproducer_script
 from bench.features.blame.parts import Cut
 from bench.features.blame.reproducer import Finding
 from bench.features.blame.sides import Pair, Side
@@ -105,6 +105,56 @@ def test_a_folder_with_other_files_is_not_touched(tmp_path: Path) -> None:
         reproducer.write(tmp_path / "full", pair, (one, one), FINDING)
 
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+
+
+def test_nothing_of_an_earlier_reproducer_stays_behind(tmp_path: Path) -> None:
+    """It may have the weights that a later one with `--public` is to keep out of the folder."""
+    one, other = cut(tmp_path, "a", 1), cut(tmp_path, "b", 2)
+    pair = Pair(before=side(one.model), after=side(other.model), samples=CELL)
+    folder = reproducer.write(tmp_path / "made", pair, (one, other), FINDING)
+    (folder / "part_0_1_a.onnx.data").write_bytes(b"weights")
+    (folder / "notes.txt").write_text("mine")
+
+    reproducer.write(tmp_path / "made", pair, (one, one), FINDING)
+
+    names = {"part.onnx", "inputs.npz", "run_a.py", "run_b.py", "reproduce.py", "environment.json", "issue.md"}
+    assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error"),
+    [
+        ([1.0, 4.0], [1.0, 4.4], 0.1),
+        ([1.0, np.nan], [1.0, np.nan], 0.0),
+        ([1.0, 2.0], [1.0, np.nan], np.inf),
+        ([0.0, 0.0], [0.0, 1e-3], np.inf),
+        ([np.inf, 2.0], [np.inf, 2.0], 0.0),
+        ([1.0, 2.0], [1.0], np.inf),
+        (["a"], ["a"], 0.0),
+        (["a"], ["b"], np.inf),
+    ],
+)
+def test_its_script_finds_errors_that_have_no_size(
+    before: list[object], after: list[object], error: float, tmp_path: Path
+) -> None:
+    script: dict[str, object] = {}
+    exec(reproducer_script.comparing().replace("\nmain()\n", "\n").replace("Path(__file__)", "Path()"), script)
+    for name, values in (("a", before), ("b", after)):
+        np.savez(tmp_path / f"{name}.npz", np.ones(2), np.array(values))
+
+    assert script["largest_error"]({side: tmp_path / f"{side}.npz" for side in "ab"}) == pytest.approx(error)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("public", "stays"),
+    [((1.2, 1.1, 1.3), True), ((1.2, 0.9, 1.5), False), ((1.05, 1.04, 1.06), False), ((0.8, 0.7, 0.9), False)],
+)
+def test_an_effect_of_random_numbers_is_clear_and_at_least_half(
+    public: tuple[float, float, float], stays: bool
+) -> None:
+    own = Estimate(value=1.3, low=1.2, high=1.4)
+
+    assert publishing.stays(own, Estimate(value=public[0], low=public[1], high=public[2])) == stays
 
 
 @pytest.mark.parametrize(
