@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from bench.api.errors import ArtifactError
 from bench.features.blame.cuts import Aligned, Part
 
 _AT_ONCE = 24
@@ -70,10 +71,19 @@ class DriftSearch:
         self._errors: dict[str, float | None] = {}
 
     def run(self) -> Drifted:
-        """Search."""
-        names = [name for name in self._aligned.before.outputs if name in set(self._aligned.names.values())]
+        """Search.
+
+        Raises:
+            ArtifactError: the two sides have no output in common, or one that cannot be compared.
+        """
+        common = set(self._aligned.names.values())
+        names = [name for name in self._aligned.before.outputs if name in common]
+        if not names:
+            raise ArtifactError("no output of one side is known to be one of the other's, so none can be compared")
         self._tell("comparing the outputs of both sides")
         self._look(names)
+        if unlike := [name for name in names if self._errors[name] is None]:
+            raise ArtifactError(f"the output {unlike[0]!r} cannot be compared: its types or shapes are not the same")
         error = max((self._error(name) for name in names), default=0.0)
         answer = Drifted(tolerance=self._tolerance, error=error)
         makers = {name: at for at, outputs in enumerate(self._outputs) for name in outputs}

@@ -288,7 +288,8 @@ def _public(
 def _witnessed(inquiry: Inquiry, folder: Path, finding: Finding) -> str:
     """A line on the instructions of the part, or on why none are counted."""
     operators = {name for counts in finding.operators for name in counts}
-    if (reason := witness.refusal(operators, witness.processor_flags())) is not None:
+    threads = max(side.cell.threads for side in inquiry.pair.sides)
+    if (reason := witness.refusal(operators, witness.processor_flags(), threads)) is not None:
         return reason
     try:
         return witness.counted(inquiry.pair, folder, inquiry.limits).text

@@ -48,15 +48,18 @@ def processor_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     return frozenset(next((line.partition(":")[2] for line in lines if line.startswith("flags")), "").split())
 
 
-def refusal(operators: Collection[str], flags: Collection[str]) -> str | None:
+def refusal(operators: Collection[str], flags: Collection[str], threads: int = 1) -> str | None:
     """Why a count would be of other kernels than those that are timed, or cannot be made; None where it can be.
 
     Args:
         operators: of the part, under both sides.
         flags: instruction sets of the processor.
+        threads: number of threads of an inference.
     """
     if shutil.which("valgrind") is None:
         return "no instructions are counted: valgrind is not installed; `apt-get install valgrind` installs it"
+    if threads > 1:
+        return "no instructions are counted: threads that wait for one another spin as long as the machine lets them"
     hidden = sorted({name for name in _HIDDEN for flag in flags if flag.startswith(name)})
     others = sorted({*operators} - _MOVES)
     if hidden and others:

@@ -248,14 +248,23 @@ def run_cut(*, cell: str, model: str, feeds: str, outputs: list[dict[str, Any]],
 def compare_outputs(*, before: str, after: str) -> dict[str, Any]:
     """How far the arrays of two `.npz` files differ, pair by pair in their order: see `drift.relative_error`.
 
+    Texts are the same, or differ without a bound.
+
     Returns:
         `errors`, one for each pair: None where two arrays cannot be compared, and -1 for a difference without a bound.
     """
     from bench.onnxfile.diff.drift import relative_error
 
     pairs = zip(load_arrays(Path(before)).values(), load_arrays(Path(after)).values(), strict=True)
-    errors = [relative_error(old, new) for old, new in pairs]
+    errors = [
+        relative_error(old, new) if not _are_texts(old, new) else np.inf if (old != new).any() else 0.0
+        for old, new in pairs
+    ]
     return {"errors": [error if error is None or np.isfinite(error) else -1.0 for error in errors]}
+
+
+def _are_texts(before: np.ndarray, after: np.ndarray) -> bool:
+    return before.dtype.kind == after.dtype.kind == "U" and before.shape == after.shape
 
 
 def same_feeds(*, feeds: str, names: dict[str, str], own: str, target: str) -> dict[str, Any]:

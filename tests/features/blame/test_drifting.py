@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from bench.api.errors import ArtifactError
 from bench.features.blame.cuts import Aligned, Graph, Node, Part, align
 from bench.features.blame.drifting import Drifted, DriftSearch
 
@@ -80,6 +81,23 @@ def test_tensors_that_cannot_be_compared_are_passed_over() -> None:
     answer = drifted(FakeComparing(own={40: 0.1}, unlike=[f"t{at}" for at in range(30, 41)]))
 
     assert answer.core == Part(start=40, end=41)
+
+
+def test_an_output_that_cannot_be_compared_is_no_output_without_drift() -> None:
+    with pytest.raises(ArtifactError, match="'t300' cannot be compared"):
+        drifted(FakeComparing(own={}, unlike=["t300"]))
+
+
+def test_without_a_common_output_nothing_is_said_of_drift() -> None:
+    nodes = (Node(name="n", operator="Op", reads=("x",), makes=("y",)),)
+    aligned = align(
+        Graph(nodes=nodes, inputs=("x",), outputs=("y",)),
+        Graph(nodes=(Node(name="n", operator="Op", reads=("x",), makes=("z",)),), inputs=("x",), outputs=("z",)),
+        {"x": "x"},
+    )
+
+    with pytest.raises(ArtifactError, match="none can be compared"):
+        DriftSearch(aligned, FakeComparing(own={}), TOLERANCE).run()
 
 
 def test_a_part_that_cannot_be_run_shows_nothing() -> None:

@@ -35,6 +35,12 @@ def test_counts_of_other_kernels_are_withheld(operators: set[str], flags: frozen
     assert not withheld or "valgrind hides avx512" in str(reason) or "valgrind hides amx and avx512" in str(reason)
 
 
+@needs_valgrind
+def test_threads_that_spin_are_not_counted() -> None:
+    assert witness.refusal({"Conv"}, AVX2, threads=1) is None
+    assert "spin" in str(witness.refusal({"Conv"}, AVX2, threads=2))
+
+
 def test_without_valgrind_the_reason_says_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(witness.shutil, "which", lambda name: None)
 

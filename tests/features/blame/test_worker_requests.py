@@ -161,6 +161,14 @@ def test_outputs_are_compared_by_their_magnitude(tmp_path: Path) -> None:
     assert worker_requests.compare_outputs(before=str(before), after=str(after)) == {"errors": [0.25, -1.0, None]}
 
 
+def test_texts_are_the_same_or_not(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.npz", tmp_path / "after.npz"
+    save_arrays(before, {"a": np.array(["cat", "dog"]), "b": np.array(["cat"]), "c": np.array(["cat"])})
+    save_arrays(after, {"a": np.array(["cat", "dog"]), "b": np.array(["sheep"]), "c": np.array([1.0])})
+
+    assert worker_requests.compare_outputs(before=str(before), after=str(after)) == {"errors": [0.0, -1.0, None]}
+
+
 def test_inputs_of_the_first_side_have_the_names_and_types_of_the_second(tmp_path: Path) -> None:
     save_arrays(tmp_path / "a.npz", {"t": np.array([1.5, 2.5], np.float32)})
     save_arrays(tmp_path / "b.npz", {"half": np.array([9, 9], np.float16), "own": np.array([7])})
