@@ -22,8 +22,8 @@ from bench.plugins import catalog
 
 _AT_ONCE = 48
 """Tensors that are recorded in one run where all of a graph are: ONNX Runtime holds them at the same time."""
-_NUM_SUMS = 4
-"""Numbers that stand for the values of a tensor."""
+_NUM_SUMS, _MOST_SUMMED = 3, 4096
+"""Weighted sums that stand for the values of a tensor, and how many of its values, evenly spread, are in them."""
 
 
 def describe(*, path: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def common_tensors(*, path: str, other: str, feeds: str) -> dict[str, Any]:
     left = {name: value for name, value in sums[0].items() if name not in named_before}
     for new, value in sums[1].items():
         if new not in names:
-            same = [old for old, earlier in left.items() if _are_alike(earlier, value, 1e-4)]
+            same = [old for old, earlier in left.items() if _are_equal(earlier, value)]
             if len(same) == 1:
                 names[new] = same[0]
                 del left[same[0]]
@@ -85,16 +85,17 @@ def common_tensors(*, path: str, other: str, feeds: str) -> dict[str, Any]:
 
 
 def _sums(path: Path, feeds: Arrays) -> dict[str, Any]:
-    """For each tensor that a node makes, its type, its shape and a few weighted sums of its values."""
+    """For each tensor that a node makes, its type, its shape, weighted sums of some values, their norm, and a sum."""
     wiring_names = [name for node in describe(path=str(path))["nodes"] for name in node["makes"]]
     sums: dict[str, Any] = {}
     for start in range(0, len(wiring_names), _AT_ONCE):
         for name, array in _values(path, feeds, wiring_names[start : start + _AT_ONCE]).items():
             if isinstance(array, np.ndarray) and array.dtype.kind in "fiub":
                 flat = np.nan_to_num(array.astype(np.float64).ravel(), posinf=1e30, neginf=-1e30)
-                weights = np.random.default_rng(flat.size).standard_normal((_NUM_SUMS - 1, min(flat.size, 4096)))
-                part = np.resize(flat, weights.shape[1]) if flat.size else np.zeros(weights.shape[1])
-                values = np.array([*(weights @ part), np.abs(flat).sum()])
+                number = min(flat.size, _MOST_SUMMED)
+                weights = np.random.default_rng(flat.size).standard_normal((_NUM_SUMS, number))
+                part = flat[np.linspace(0, flat.size - 1, number).astype(np.int64)]
+                values = np.array([*(weights @ part), np.linalg.norm(part), np.abs(flat).sum()])
                 sums[name] = (array.dtype.kind, array.shape, values)
     return sums
 
@@ -105,6 +106,14 @@ def _are_alike(before: Any, after: Any, tolerance: float) -> bool:
         return False
     scale = np.abs(before[2]).max()
     return bool(np.abs(before[2] - after[2]).max() <= tolerance * scale)
+
+
+def _are_equal(before: Any, after: Any) -> bool:
+    """Whether the sums of two tensors are those of the same values, and not of others of the same magnitude."""
+    if not _are_alike(before, after, 1e-4):
+        return False
+    differences = np.abs(before[2] - after[2])[:_NUM_SUMS]
+    return bool(differences.max() <= 1e-3 * before[2][_NUM_SUMS])
 
 
 def _values(path: Path, feeds: Arrays, names: Sequence[str]) -> dict[str, np.ndarray]:

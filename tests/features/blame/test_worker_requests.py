@@ -153,6 +153,24 @@ def test_renamed_tensors_are_known_by_their_values(tmp_path: Path, chain: Path, 
     assert names == {"1": "t", "4": "u", "y": "y"}
 
 
+def test_values_of_one_magnitude_are_not_the_same(tmp_path: Path) -> None:
+    """Of many values, the sum of all magnitudes is far larger than a sum of them with random weights."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["t"]),
+        helper.make_node("Neg", ["t"], ["turned"]),
+        helper.make_node("Gather", ["t", "back"], ["moved"], axis=1),
+        helper.make_node("Identity", ["t"], ["y"]),
+    ]
+    weights = {"w": np.random.default_rng(0).standard_normal((3, 90_000)).astype(np.float32)}
+    outputs = tuple(floats(name, 2, 90_000) for name in ("turned", "moved", "y"))
+    path = write(tmp_path / "wide.onnx", nodes, {**weights, "back": np.arange(90_000)[::-1].copy()}, outputs)
+
+    sums = worker_requests._sums(path, {"x": X})
+
+    equal = {name: worker_requests._are_equal(sums["t"], sums[name]) for name in ("t", "y", "turned", "moved")}
+    assert equal == {"t": True, "y": True, "turned": False, "moved": False}
+
+
 def test_outputs_are_compared_by_their_magnitude(tmp_path: Path) -> None:
     before, after = tmp_path / "before.npz", tmp_path / "after.npz"
     save_arrays(before, {"a": np.array([0.0, 4.0]), "b": np.array([1.0]), "c": np.array([1.0, 2.0])})
