@@ -274,7 +274,7 @@ def _public(
     if finding.ratio is None:
         return cuts, finding, f"{refused}: wrong outputs depend on them"
     try:
-        changed = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
+        changed, num_kept = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
         ratio = publishing.ratio(inquiry.pair, part, changed, inquiry.feeds, inquiry.limits)
     except BenchError as error:
         return cuts, finding, f"{refused}: with random ones it does not run: {error}"
@@ -282,7 +282,10 @@ def _public(
         return cuts, finding, f"{refused}: with random ones the effect does not stay"
     title = f"{finding.title.rpartition(':')[0]}: {ratio.value:.2f} times as long"
     changed_finding = dataclasses.replace(finding, ratio=ratio, title=title)
-    return changed, changed_finding, "weights and inputs of the reproducer are random, of the same shapes and densities"
+    note = "weights and inputs of the reproducer are random, of the same shapes and densities"
+    if num_kept:
+        note += f", but for {num_kept} that are no floats of its graph, such as integers: these are the model's own"
+    return changed, changed_finding, note
 
 
 def _witnessed(inquiry: Inquiry, folder: Path, finding: Finding) -> str:

@@ -22,20 +22,24 @@ _LEAST_LEFT = 0.5
 """Share of the effect, on the log scale, that random numbers must leave."""
 
 
-def without_numbers(cuts: tuple[Cut, Cut], folder: Path, limits: Limits) -> tuple[Cut, Cut]:
+def without_numbers(cuts: tuple[Cut, Cut], folder: Path, limits: Limits) -> tuple[tuple[Cut, Cut], int]:
     """Both files of a part with random weights and inputs, those of one name the same on both sides.
+
+    Returns:
+        The files, and how many weights and inputs of either are the model's own still: see `randomize`.
 
     Raises:
         ChildError: a file cannot be read.
     """
-    changed = []
+    changed, num_kept = [], 0
     for letter, cut in zip("ab", cuts, strict=True):
         model, feeds = folder / f"public_{letter}.onnx", folder / f"public_{letter}.npz"
         files = {"model": str(cut.model), "feeds": str(cut.feeds), "target": str(model), "target_feeds": str(feeds)}
         limited = {"timeout_s": limits.prepare_s, "memory_bytes": limits.memory_bytes}
-        ask_once(worker_requests.randomize, **limited, **opening.process(), **files)  # type: ignore[arg-type]
+        answer = ask_once(worker_requests.randomize, **limited, **opening.process(), **files)  # type: ignore[arg-type]
+        num_kept = max(num_kept, int(answer["num_kept"]))
         changed.append(dataclasses.replace(cut, model=model, feeds=feeds))
-    return (changed[0], changed[0]) if cuts[0] == cuts[1] else (changed[0], changed[1])
+    return ((changed[0], changed[0]) if cuts[0] == cuts[1] else (changed[0], changed[1])), num_kept
 
 
 def ratio(pair: Pair, part: Part, cuts: tuple[Cut, Cut], feeds: Path, limits: Limits) -> Estimate | None:

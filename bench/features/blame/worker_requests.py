@@ -5,6 +5,7 @@ See `bench.pipeline.operations`. Files are paths, and everything else is JSON.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ _AT_ONCE = 48
 """Tensors that are recorded in one run where all of a graph are: ONNX Runtime holds them at the same time."""
 _NUM_SUMS, _MOST_SUMMED = 3, 4096
 """Weighted sums that stand for the values of a tensor, and how many of its values, evenly spread, are in them."""
+_FEW_VALUES = 16
+"""Values that a shape or a list of axes has at most: they tell nothing of a model."""
 
 
 def describe(*, path: str) -> dict[str, Any]:
@@ -297,30 +300,46 @@ def same_feeds(*, feeds: str, names: dict[str, str], own: str, target: str) -> d
 def randomize(*, model: str, feeds: str, target: str, target_feeds: str) -> dict[str, Any]:
     """Replace the floats of a part's weights and inputs by random ones of the same shape, spread and share of zeros.
 
-    Integers stay: they are indices, shapes and zero points, of which random ones are wrong.
+    Integers stay: they are indices, shapes and zero points, of which random ones are wrong. Texts of the exporter, such
+    as lines of the source of each node, are left out.
 
     Args:
         model: the part's file.
         feeds: `.npz` file with its inputs.
         target: the file to write.
         target_feeds: the `.npz` file to write.
+
+    Returns:
+        `num_kept`: number of weights and inputs of more than a few values that are the model's own still.
     """
     from bench.onnxfile.edits.parts import save
     from bench.onnxfile.file import lazy
+    from bench.onnxfile.file.digest import all_graphs, all_nodes
 
     stored = lazy.read(Path(model))
+    sizes = [array.size for array in load_arrays(Path(feeds)).values() if array.dtype.kind != "f"]
     for tensor in stored.model.graph.initializer:
         array = stored.array(tensor)
         if array.dtype.kind == "f" and array.size > 1:
             changed = onnx.numpy_helper.from_array(_random_like(tensor.name, array), tensor.name)
             tensor.CopyFrom(changed)
+        else:
+            sizes.append(array.size)
+    inner = [tensor for graph in list(all_graphs(stored.model))[1:] for tensor in graph.initializer]
+    sparse = [tensor.values for graph in all_graphs(stored.model) for tensor in graph.sparse_initializer]
+    attributes = [attribute for node in all_nodes(stored.model) for attribute in node.attribute]
+    stated = [tensor for each in attributes for tensor in ([each.t] if each.HasField("t") else each.tensors)]
+    sizes += [math.prod(tensor.dims) for tensor in (*inner, *sparse, *stated)]
+    for part in (*all_graphs(stored.model), *all_nodes(stored.model)):
+        part.ClearField("doc_string")
+        part.ClearField("metadata_props")
     save(stored.model, stored, Path(target))
     arrays = load_arrays(Path(feeds))
     save_arrays(
         Path(target_feeds),
         {name: _random_like(name, array) if array.dtype.kind == "f" else array for name, array in arrays.items()},
     )
-    return {}
+    return {"num_kept": sum(size > _FEW_VALUES for size in sizes)}
 
 
 def _random_like(name: str, array: np.ndarray) -> np.ndarray:
@@ -328,12 +347,15 @@ def _random_like(name: str, array: np.ndarray) -> np.ndarray:
     import zlib
 
     generator = np.random.default_rng([zlib.crc32(name.encode()), array.size])
-    values = generator.standard_normal(array.shape) * (float(np.nanstd(array.astype(np.float64))) or 1.0)
+    is_finite = np.isfinite(array)  # masks may have infinities, which stay
+    spread = float(array[is_finite].astype(np.float64).std()) if is_finite.any() else 0.0
+    values = generator.standard_normal(array.shape) * (spread or 1.0)
     if array.size and (array >= 0).all():  # such as variances, of which a root is taken
         values = np.abs(values)
     zeros = np.zeros(array.size, bool)
     zeros[: int((array == 0).sum())] = True
-    return np.where(generator.permutation(zeros).reshape(array.shape), 0, values).astype(array.dtype)
+    values = np.where(generator.permutation(zeros).reshape(array.shape), 0, values).astype(array.dtype)
+    return np.where(is_finite, values, array)
 
 
 def count_instructions(*, script: str, num_inferences: int) -> dict[str, Any]:

@@ -210,7 +210,7 @@ def test_random_numbers_keep_shape_density_and_integers(tmp_path: Path, feeds: P
     files = {"model": str(path), "feeds": str(feeds)}
     targets = {"target": str(tmp_path / "public.onnx"), "target_feeds": str(tmp_path / "public.npz")}
 
-    worker_requests.randomize(**files, **targets)
+    assert worker_requests.randomize(**files, **targets) == {"num_kept": 0}
 
     arrays = {each.name: numpy_helper.to_array(each) for each in onnx.load(tmp_path / "public.onnx").graph.initializer}
     assert arrays["w"].shape == (3, 1000)
@@ -221,3 +221,29 @@ def test_random_numbers_keep_shape_density_and_integers(tmp_path: Path, feeds: P
     public = load_arrays(tmp_path / "public.npz")["x"]
     assert public.shape == X.shape
     assert not np.array_equal(public, X)
+
+
+def test_what_stays_the_models_own_is_counted_and_lines_of_source_do_not(tmp_path: Path, feeds: Path) -> None:
+    nodes = [
+        helper.make_node("DequantizeLinear", ["quantized", "scale"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"], doc_string="File secret.py, line 7"),
+    ]
+    nodes[1].metadata_props.add(key="stack_trace", value="File secret.py")
+    weights = {"quantized": np.full((3, 20), 3, np.int8), "scale": np.float32(0.1)}
+    path = write(tmp_path / "quantized.onnx", nodes, weights, (floats("y", 2, 20),))
+    files = {"model": str(path), "feeds": str(feeds)}
+    targets = {"target": str(tmp_path / "public.onnx"), "target_feeds": str(tmp_path / "public.npz")}
+
+    answer = worker_requests.randomize(**files, **targets)
+
+    assert answer == {"num_kept": 1}
+    assert b"secret" not in (tmp_path / "public.onnx").read_bytes()
+
+
+def test_infinities_of_a_mask_stay() -> None:
+    mask = np.array([0.0, -np.inf, 2.0, 3.0], np.float32)
+
+    public = worker_requests._random_like("mask", mask)
+
+    assert np.isneginf(public).tolist() == [False, True, False, False]
+    assert np.isfinite(public[[0, 2, 3]]).all()
