@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from bench.features.blame import intervals
@@ -28,6 +28,8 @@ _CLOSE = 0.015
 """Largest difference that is not looked at any longer once it is clear that it is not exceeded."""
 _SEARCH_BLOCKS = 4
 _CONFIRM_BLOCKS, _MOST_CONFIRM_BLOCKS = 6, 14
+_WIDEST = 0.3
+"""Width of a share's interval of as many blocks as the search has, with which that of the answer is within a tenth."""
 _LITTLE = 0.15
 """Share of the difference that the parts may fail to add up to before suspects are measured with their neighbours."""
 _MARGINS = (1, 3)
@@ -39,6 +41,8 @@ _LEAST_SUSPICION = 0.05
 """Share of all suspected time that a suspect has at least."""
 _LEAST_SHARE = 0.12
 """Share of the difference that a part explains at least to be split, or to be named."""
+_LEAST_OF_PIECES = 0.5
+"""Share of what a part explains that its pieces explain together at least: the rest lies between them."""
 _ENOUGH = 0.7
 """Share of the difference that suspects explain where parts that cannot be run are not looked into."""
 _MOST_NAMED = 3
@@ -132,6 +136,8 @@ class Search:
         self._measures, self._whole, self._times_ns, self._tell = measures, whole, times_ns, tell
         self._begin_s, self._budget_s = begin_s, budget_s
         self._sign = 1.0
+        self._searched: dict[Part, Line] = {}
+        self._settled: set[Part] = set()
 
     def run(self) -> Outcome:
         """Search.
@@ -165,24 +171,46 @@ class Search:
     def _suspects(self) -> tuple[list[Part], bool]:
         """Parts that explain much of the difference, each as small as can be, and whether the time was up before."""
         known: dict[Part, Line] = {}
+        worst: list[Part] = []
         pending, split = self._proposed(self._whole), [self._whole]
         for number in range(_MOST_ROUNDS):
             if number and time.monotonic() > self._ends(_SEARCH_TIME):
-                return self._worst(known), True
+                return worst, True
             self._tell(f"measuring {len(pending)} parts beside the whole")
             blocks = self._measures.measure(pending, num_blocks=_SEARCH_BLOCKS, ends_s=self._ends(_SEARCH_TIME))
-            known = {part: line for part, line in known.items() if part not in split}
-            known |= {line.part: line for line in _lines(pending, blocks)}
-            wide = [part for part in self._worst(known) if part.num_atoms > 1]
-            if not wide and sum(known[part].share.value for part in self._worst(known)) < _ENOUGH:
-                wide = [part for part in pending if part not in known and part.num_atoms > 1]  # it could not be run
+            measured = {line.part: line for line in _lines(pending, blocks)}
+            self._searched |= measured
+            known = self._with_pieces(known, split, pending, measured)
+            now = self._worst(known)
+            worst = now or worst
+            wide = [part for part in now if part.num_atoms > 1 and part not in self._settled]
+            if not wide and sum(known[part].share.value for part in now) < _ENOUGH:
+                wide = [part for part in pending if part not in measured and part.num_atoms > 1]  # it could not be run
             if not wide:
                 break
             split = wide[:_MOST_SPLIT]
             pending = [piece for part in split for piece in self._proposed(part)]
         else:
-            return self._worst(known), True
-        return self._worst(known), False
+            return worst, True
+        return worst, False
+
+    def _with_pieces(
+        self, known: Mapping[Part, Line], split: Sequence[Part], pending: Sequence[Part], measured: Mapping[Part, Line]
+    ) -> dict[Part, Line]:
+        """What is known with the pieces of parts in place of them; a part stays whose cost lies between its pieces."""
+        pieces = {
+            part: [each for each in pending if part.start <= each.start and each.end <= part.end] for part in split
+        }
+        stay = {
+            part
+            for part, inner in pieces.items()
+            if part in known
+            and all(each in measured for each in inner)
+            and sum(measured[each].share.value for each in inner) < _LEAST_OF_PIECES * known[part].share.value
+        }
+        self._settled |= stay
+        gone = {part for part in split if part not in stay} | {each for part in stay for each in pieces[part]}
+        return {part: line for part, line in {**known, **measured}.items() if part not in gone}
 
     def _worst(self, known: Mapping[Part, Line]) -> list[Part]:
         """The parts that explain most, the first the most; where many explain a little each, the first of these."""
@@ -260,11 +288,20 @@ class Search:
         self._tell(f"measuring {len(cores)} suspects and the rest beside the whole")
         blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=math.inf)
         outcome = _outcome(parts, cores, blocks, self._sign)
-        if _adds_up(outcome) and not _is_precise(outcome) and time.monotonic() < self._ends(1.0):
+        if _adds_up(outcome) and not self._is_precise(cores.values()) and time.monotonic() < self._ends(1.0):
             more = _MOST_CONFIRM_BLOCKS - len(blocks)
             blocks += self._measures.measure(parts, num_blocks=more, ends_s=self._ends(1.0))
             outcome = _outcome(parts, cores, blocks, self._sign)
         return outcome
+
+    def _is_precise(self, suspects: Iterable[Part]) -> bool:
+        """Whether few blocks tell the largest share to a tenth, by the blocks of the search.
+
+        Those of the answer do not tell: where they happen to lie close together, they would end the measurement, and
+        intervals would miss more often than they say.
+        """
+        most = max((self._searched[part].share for part in suspects), key=lambda share: share.value, default=None)
+        return most is None or most.high - most.low < _WIDEST * max(1.0, abs(most.value))
 
 
 def _outcome(parts: Sequence[Part], cores: Mapping[Part, Part], blocks: Sequence[Times], sign: float) -> Outcome:
@@ -297,12 +334,6 @@ def _left(outcome: Outcome) -> float:
 def _adds_up(outcome: Outcome) -> bool:
     """Whether the parts add up to the difference, but for a little."""
     return _left(outcome) < _LITTLE
-
-
-def _is_precise(outcome: Outcome) -> bool:
-    """Whether the share of the part that explains most is known to a tenth."""
-    most = next(iter(outcome.blamed), None)
-    return most is not None and most.share.high - most.share.low < 0.2 * max(1.0, abs(most.share.value))
 
 
 def _whole(blocks: Sequence[Times]) -> list[tuple[float, float]]:

@@ -200,3 +200,13 @@ def test_a_part_that_fails_meanwhile_leaves_nothing_over() -> None:
     assert outcome.remainder_share is not None
     assert abs(outcome.remainder_share.value) < 0.15
     assert outcome.remainder_share.low < 0 < outcome.remainder_share.high
+
+
+def test_what_lies_between_two_parts_is_named_with_both() -> None:
+    """Neither side of the boundary shows it alone, so what was split there is named."""
+    outcome = search(FakeStopwatch(slower={}, between={21: 0.08 * NUM_ATOMS * ATOM_NS}), None)
+
+    (line,) = outcome.blamed
+    assert line.part.start < 21 < line.part.end
+    assert line.part.num_atoms < NUM_ATOMS / 4
+    assert line.share.value == pytest.approx(1, abs=0.1)
