@@ -6,9 +6,10 @@ Three slowdowns and one error are planted in each model (`plugins/variants/plant
 itself. Five models are those of the project, and five are files of others (`corpus.py`). What each run said is kept in
 the folder, and the script goes on where it was stopped. The scripts of reproducers are run from their folders alone.
 
-The planted node must be first in 28 of 30 slowdowns and in all 10 errors, 80 % of the difference must be explained by
-it, with an interval that holds all of it, its reproducer must show it alone in 26 of 30, and no more than 2 of 40 runs
-against itself may blame anything; no run may take longer than 5 minutes.
+The planted node must be first in 28 of 30 slowdowns and in all 10 errors, in a part of few nodes. In 26 of 30, what is
+blamed must explain 80 % of the difference, with an interval that holds all of it: one in 20 misses it by chance. The
+reproducer must show it alone in 26 of 30, and no more than 2 of 40 runs against itself may blame anything or fail; no run
+may take longer than 5 minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import dataclasses
 import fnmatch
 import itertools
 import json
+import math
 import os
 import re
 import subprocess
@@ -50,7 +52,9 @@ ERRORS = ("precision", "error")
 NUM_EQUAL = 4
 CELL = "{}/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
 SHOWN = re.compile(r"B over A: (\S+) \[(\S+), (\S+)\]; largest error (\S+) of")
-LEAST_RIGHT, LEAST_SHOWN, MOST_BLAMED, LEAST_SHARE, MOST_S = 28, 26, 2, 0.8, 300
+LEAST_RIGHT, LEAST_EXPLAINED, LEAST_SHOWN, MOST_BLAMED, LEAST_SHARE, MOST_S = 28, 26, 26, 2, 0.8, 300
+MOST_NODES = 20
+"""Nodes of a part that names one of them."""
 _CRASHED = 2
 """Least exit code of a command that failed."""
 
@@ -173,12 +177,22 @@ def alone(folder: Path) -> list[float] | None:
 
 
 def is_right(answer: Mapping[str, Any]) -> bool:
-    """Whether the planted node is in the part that is named first."""
+    """Whether the planted node is in the part that is named first, which is a small one.
+
+    Of an error, the part that shows it alone may have more nodes than the one that is named.
+    """
     said = answer.get("answer") or {}
     if "drifted" in said:
-        core = said["drifted"]["core"]
-        return bool(core) and answer["planted"] in said["nodes"][0]
-    return bool(said.get("culprits")) and answer["planted"] in said["culprits"][0]["nodes"][0]
+        drifted = said["drifted"]
+        is_core = bool(drifted["core"]) and drifted["core"] == drifted["part"]
+        named = str(said["name"]).partition(" (")[0]
+        return named == answer["planted"] or (is_core and answer["planted"] in _few(said["nodes"][0]))
+    return bool(said.get("culprits")) and answer["planted"] in _few(said["culprits"][0]["nodes"][0])
+
+
+def _few(nodes: Sequence[str]) -> Sequence[str]:
+    """The nodes of a part; none of one that is too large to name anything."""
+    return nodes if len(nodes) <= MOST_NODES else ()
 
 
 def is_explained(answer: Mapping[str, Any]) -> bool:
@@ -186,7 +200,11 @@ def is_explained(answer: Mapping[str, Any]) -> bool:
     lines = [each["line"]["share"] for each in (answer.get("answer") or {}).get("culprits", ())]
     if not lines:
         return False
-    return sum(share["value"] for share in lines) >= LEAST_SHARE and sum(share["high"] for share in lines) >= 1
+    low, high = (
+        sum(none if share[end] is None else share[end] for share in lines)
+        for end, none in (("low", -math.inf), ("high", math.inf))
+    )
+    return sum(share["value"] for share in lines) >= LEAST_SHARE and low <= 1 <= high
 
 
 def is_shown(answer: Mapping[str, Any]) -> bool:
@@ -196,8 +214,8 @@ def is_shown(answer: Mapping[str, Any]) -> bool:
 
 
 def is_blamed(answer: Mapping[str, Any]) -> bool:
-    """Whether something is blamed."""
-    return bool((answer.get("answer") or {}).get("culprits"))
+    """Whether something is blamed; a run that failed shows no restraint, so it counts."""
+    return "failure" in answer or bool((answer.get("answer") or {}).get("culprits"))
 
 
 def main() -> None:
@@ -232,10 +250,11 @@ def report(answers: Sequence[Mapping[str, Any]]) -> None:
     }
     for text, count in counts.items():
         print(text.format(count))
-    right, _, shown, errors, blamed = counts.values()
+    right, explained, shown, errors, blamed = counts.values()
     longest = max((answer["taken_s"] for answer in answers), default=0.0)
     print(f"longest run {longest:.0f} s")
     passed = right >= LEAST_RIGHT and shown >= LEAST_SHOWN and errors == len(wrong) and blamed <= MOST_BLAMED
+    passed = passed and explained >= LEAST_EXPLAINED
     if not passed or longest > MOST_S:
         raise SystemExit(1)
 

@@ -147,7 +147,7 @@ class Planter:
             copy.CopyFrom(node)
             self._replace(node, [copy, narrow])
         else:
-            # The same values twice through the operator, and the mean of both: three passes more over memory.
+            # The same values twice through the operator, and the larger of both: three passes more over memory.
             copies = []
             for number in range(2):
                 copy = type(node)()
