@@ -8,8 +8,8 @@ the folder, and the script goes on where it was stopped. The scripts of reproduc
 
 The planted node must be first in 28 of 30 slowdowns and in all 10 errors, in a part of few nodes. In 26 of 30, what is
 blamed must explain 80 % of the difference, with an interval that holds all of it: one in 20 misses it by chance. The
-reproducer must show it alone in 26 of 30, and no more than 2 of 40 runs against itself may blame anything or fail; no run
-may take longer than 5 minutes.
+reproducer must show it alone in 26 of 30, and no more than 2 of 40 runs against itself may blame anything or fail; no
+run may take longer than 5 minutes.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _Tolerance = Annotated[
 ]
 _Public = Annotated[bool, typer.Option("--public", help="Random weights in the reproducer, if the effect stays.")]
 _Witness = Annotated[bool, typer.Option("--witness", help="Count the part's instructions, too, by valgrind.")]
-_Budget = Annotated[str, typer.Option(help="Time for all of it.")]
+_Budget = Annotated[str, typer.Option(help="Time for a slowdown, but for the reproducer and --public and --witness.")]
 _Output = Annotated[Path, typer.Option(help="Folder in which the reproducer gets a folder of its own.")]
 
 
