@@ -13,7 +13,7 @@ from typing import Any
 from bench.api import Arrays, Samples, Session, Task, TensorSpec
 from bench.api.arrays import dtype_name, load_arrays, save_arrays, without_objects
 from bench.api.cell import Cell
-from bench.api.errors import InputError
+from bench.api.errors import ArtifactError, InputError
 from bench.measure import clock
 from bench.measure.memory import MemoryLog
 from bench.measure.session import Opened
@@ -236,6 +236,8 @@ def open_cut(*, cell: str, model: str, feeds: str, outputs: list[dict[str, Any]]
     memory = MemoryLog(process=catalog.runtime(known.runtime).program_pid())
     with memory.phase("load"):
         load_ns, session = clock.time_call(lambda: _open(known, model, arrays, outputs))
+    if session.untimed:
+        raise ArtifactError(f"not timed: {session.untimed}")
     with memory.phase("first_inference"):
         first_inference_ns = clock.time_call_ns(lambda: session.run(arrays))
     facts = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.api.arrays import load_arrays, save_arrays
-from bench.api.errors import InputError
+from bench.api.errors import ArtifactError, InputError
 from bench.features.blame import worker_requests
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -177,6 +178,18 @@ def test_outputs_are_compared_by_their_magnitude(tmp_path: Path) -> None:
     save_arrays(after, {"p": np.array([1.0, 4.0]), "q": np.array([np.nan]), "r": np.array([1.0])})
 
     assert worker_requests.compare_outputs(before=str(before), after=str(after)) == {"errors": [0.25, -1.0, None]}
+
+
+def test_what_is_not_to_be_timed_is_not_timed_in_parts(
+    chain: Path, feeds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = SimpleNamespace(untimed="software imitates the adapter")
+    monkeypatch.setattr(worker_requests, "_open", lambda *arguments: session)
+    monkeypatch.setattr(worker_requests.operations, "import_packages", lambda **arguments: {})
+    cell = "crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"
+
+    with pytest.raises(ArtifactError, match="not timed: software"):
+        worker_requests.open_cut(cell=cell, model=str(chain), feeds=str(feeds), outputs=None)
 
 
 def test_texts_are_the_same_or_not(tmp_path: Path) -> None:
