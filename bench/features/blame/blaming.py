@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -286,7 +285,7 @@ class Search:
         """Suspects, by the parts that hold them, and all that lies between, measured beside the whole."""
         parts = sorted([*cores, *gaps(cores, self._whole)])
         self._tell(f"measuring {len(cores)} suspects and the rest beside the whole")
-        blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=math.inf)
+        blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=self._ends(1.0))
         outcome = _outcome(parts, cores, blocks, self._sign)
         if _adds_up(outcome) and not self._is_precise(cores.values()) and time.monotonic() < self._ends(1.0):
             more = _MOST_CONFIRM_BLOCKS - len(blocks)

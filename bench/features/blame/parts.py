@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.api.errors import ArtifactError, BenchError, ChildError
-from bench.features.blame import worker_requests
+from bench.features.blame import intervals, worker_requests
 from bench.features.blame.cuts import Aligned, Graph, Interface, Part
 from bench.features.blame.sides import Pair, Side
 from bench.measure import block
@@ -170,7 +170,8 @@ class Stopwatch:
         Args:
             parts: the parts; those that cannot be cut or run are missing in the result, see `failures`.
             num_blocks: number of blocks.
-            ends_s: time by `time.monotonic` after which no block is begun but the first two.
+            ends_s: time by `time.monotonic` after which no block is begun but the first few, without which there is no
+                interval.
 
         Raises:
             BenchError: the whole cannot be measured.
@@ -179,14 +180,14 @@ class Stopwatch:
         begin = time.monotonic()
         for number in range(num_blocks):
             now = time.monotonic()
-            if number >= 2 and now + (now - begin) / number > ends_s:
+            if number >= intervals.FEWEST and now + (now - begin) / number > ends_s:
                 break
             if (times := self._block(parts)) is not None:
                 blocks.append(times)
         if not blocks:
             raise BenchError("no block came to its end")
         calm = [times for lost, times in blocks if lost <= _MOST_LOST]
-        return calm if len(calm) >= max(2, len(blocks) / 2) else [times for _, times in blocks]
+        return calm if len(calm) >= max(intervals.FEWEST, len(blocks) / 2) else [times for _, times in blocks]
 
     def _block(self, parts: Sequence[Part]) -> tuple[float, Times] | None:
         """The largest share of time that a worker lost, and the latencies; None where a worker failed."""
