@@ -295,6 +295,11 @@ def _remarks(blame: Blame) -> list[str]:
                 f"{each.alike} more parts are like {each.name} and take about as long; if they are as much slower, "
                 f"they all explain about {100 * together:.0f} % of the difference"
             )
+    if failures := blame.outcome.failures:
+        number, reason = len(failures), " ".join(next(iter(failures.values())).split())
+        remarks.append(
+            f"{number} part{'s' * (number != 1)} could not be run alone, and may be in what is left over: {reason}"
+        )
     if blame.outcome.is_cut:
         remarks.append("the budget ended before every part was split that explains more than its share")
     return remarks

@@ -91,3 +91,11 @@ def test_markdown_has_no_markup_of_names() -> None:
 
     assert "A: A &lt;1&gt;" in text
     assert "<1>" not in text
+
+
+def test_parts_that_could_not_be_run_are_told() -> None:
+    outcome = dataclasses.replace(blamed().outcome, failures={"part_0_1": "no answer\n within 60 s", "part_2_3": "-"})
+
+    text = answer.render(dataclasses.replace(blamed(), outcome=outcome), format="table")
+
+    assert "2 parts could not be run alone, and may be in what is left over: no answer within 60 s\n" in text
