@@ -29,9 +29,10 @@ class Wave:
         needed: baselines, and cells that may be the fastest, as far as is known.
         spare: cells that are expected to gain little over a plain export, and plain exports that are expected to be far
             slower than another: where the time of a sweep does not suffice for all, the last of these are left out.
-            First comes a cell of each runtime that has none among the needed of a request, so that a table is about
-            every engine; of these and of the others, the fastest first. They come before what compiles for long: each
-            such cell takes the time of several.
+            First comes a cell of each runtime that has none among all that are needed, which by the surest source runs;
+            then of each that has none among the needed of a request: a table is about every engine, however slow. Of
+            these and of the others, the fastest come first. All come before what compiles for long: each such cell
+            takes the time of several.
     """
 
     needed: Sequence[Cell]
@@ -70,25 +71,29 @@ def in_waves(
 
     groups = [[cell for cell in cells if wave(cell) == number] for number in range(3)]
     beside: dict[Cell, float] = {}
-    for source in () if is_small else reversed(sources):
-        beside |= _beside_plain(cells, source)
+    source_of: dict[Cell, int] = {}
+    for number, source in [] if is_small else reversed([*enumerate(sources)]):
+        of_source = _beside_plain(cells, source)
+        beside |= of_source
+        source_of |= dict.fromkeys(of_source, number)
     slow = {cell for cell, share in beside.items() if share > (_FAR if _is_plain(cell) else _LITTLE_GAIN)}
     spare = sorted((cell for cell in groups[1] if cell in slow and cell not in baselines), key=beside.__getitem__)
     ordered = [Wave([cell for cell in group if cell not in spare]) for group in groups]
-    ordered[1] = Wave(ordered[1].needed, _each_runtime_first(spare, [cell for wave in ordered for cell in wave.needed]))
+    needed = [cell for wave in ordered for cell in wave.needed]
+    in_request = _firsts(spare, needed, lambda cell: (cell.group, cell.runtime))
+    anywhere = _firsts(sorted(in_request, key=source_of.__getitem__), needed, lambda cell: cell.runtime)
+    ordered[1] = Wave(ordered[1].needed, tuple(dict.fromkeys([*anywhere, *in_request, *spare])))
     return [each for each in ordered if len(each)]
 
 
-def _each_runtime_first(spare: Sequence[Cell], needed: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Spare cells, of which the first of a runtime without a needed cell of the same request come before all others."""
-    seen = {(cell.group, cell.runtime) for cell in needed}
-    first: list[Cell] = []
-    others: list[Cell] = []
-    for cell in spare:
-        of_runtime = (cell.group, cell.runtime)
-        (others if of_runtime in seen else first).append(cell)
-        seen.add(of_runtime)
-    return (*first, *others)
+def _firsts(cells: Iterable[Cell], others: Iterable[Cell], key: Callable[[Cell], object]) -> list[Cell]:
+    """The first cell of each key that none of some other cells has."""
+    seen = {key(cell) for cell in others}
+    firsts: dict[object, Cell] = {}
+    for cell in cells:
+        if (of := key(cell)) not in seen:
+            firsts.setdefault(of, cell)
+    return [*firsts.values()]
 
 
 def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[Cell, float]:
