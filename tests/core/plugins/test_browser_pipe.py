@@ -20,7 +20,7 @@ Speaking = Callable[..., Browser]
 @pytest.fixture
 def speaking() -> Iterator[Speaking]:
     """Makes a browser that has said some messages, and says no more."""
-    descriptors = []
+    descriptors: list[int] = []
 
     def make(*messages: dict[str, Any]) -> Browser:
         own = object.__new__(Browser)

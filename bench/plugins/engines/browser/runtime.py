@@ -82,7 +82,10 @@ class BrowserSession(ProgramSession):
 
     def __exit__(self, *error: object) -> None:
         """Close; after an error, that error tells more than what a page without memory or process says of it."""
-        with contextlib.nullcontext() if error[0] is None else contextlib.suppress(ArtifactError):
+        if error[0] is None:
+            self.close()
+            return
+        with contextlib.suppress(ArtifactError):
             self.close()
 
     @property
