@@ -86,7 +86,7 @@ def test_a_page_says_where_it_runs_and_what_a_visitor_downloads(page: Page, mode
     own = RUNTIME.program_import_ns()
     assert own is not None
     assert 10_000_000 < own < 60_000_000_000
-    dist = npm.folder() / "node_modules" / "onnxruntime-web" / "dist"
+    dist = (npm.folder() / "node_modules" / "onnxruntime-web" / "dist").resolve()
     names = {path.relative_to(dist).name for path in page._server.served if path.is_relative_to(dist)}
     assert names == {"ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"}
     whole = sum((dist / name).stat().st_size for name in names) + model.stat().st_size

@@ -157,7 +157,8 @@ class Page(Program):
 
     def download_bytes(self, artifact: Path) -> int:
         """Bytes that a visitor downloads, compressed by gzip: the engine's files that were loaded, and the artifact."""
-        own = [file for file in self._server.served if not file.is_relative_to(HERE) and file.parent != npm.LISTS]
+        ours = (HERE.resolve(), npm.LISTS.resolve())
+        own = [file for file in self._server.served if file.parent not in ours]
         return sum(len(gzip.compress(file.read_bytes(), GZIP_LEVEL)) for file in (*own, artifact))
 
     def close(self) -> None:
