@@ -26,6 +26,7 @@ from bench.plugins.engines.browser import browser
 from bench.plugins.engines.browser.page import Page
 from support import browsers, browsing, small_models, typed_model
 
+pytestmark = pytest.mark.timing  # clocks are compared, and processor time is told by process
 RUNTIME = browsing.runtime()
 PLAN = browsing.PLAN
 
@@ -34,8 +35,14 @@ PLAN = browsing.PLAN
 def page() -> Iterator[Page]:
     """The page that the tests of this process share; its browser leaves no process and no profile."""
     browsers.need(RUNTIME)
+    if (other := type(RUNTIME).running) is not None:  # of other tests in this process, perhaps with more threads
+        other.close()
+        type(RUNTIME).running = None
     before = browsing.browsers()
-    RUNTIME.import_packages()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in RUNTIME.environment(1).items():
+            patch.setenv(name, value)
+        RUNTIME.import_packages()
     page = type(RUNTIME).running
     assert isinstance(page, Page)
     yield page
