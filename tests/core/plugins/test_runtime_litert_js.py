@@ -152,7 +152,11 @@ def test_a_file_that_is_no_model_is_an_error(session: Any, tmp_path: Path) -> No
     (tmp_path / "model.tflite").write_bytes(b"no model" * 100)
     with pytest.raises(ArtifactError, match=r"[Mm]odel"):
         RUNTIME.open(
-            tmp_path / "model.tflite", task=small_models.make_task(GatherTask), source="tf", provider="cpu", threads=1
+            tmp_path / "model.tflite",
+            task=small_models.make_task(GatherTask),
+            source="tf",
+            provider="cpu",
+            threads=session._page.threads,  # with others, it starts a second page
         )
 
 
