@@ -52,7 +52,8 @@ def two(before: str, after: str, setting: Setting) -> Pair:
         return sides.of_cells(_cell(before), _cell(after), setting.limits)
     if not all(files):
         raise InputError(
-            f"{before if files[0] else after} is a file and the other is none; name two files or two cells"
+            f"{before if files[0] else after} is a file, and there is no file {after if files[0] else before}; "
+            "name two files or two cells"
         )
     pair = check.pair_of_files(
         Path(before),

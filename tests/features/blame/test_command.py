@@ -96,7 +96,7 @@ def test_nothing_drifts_between_equal_files(tmp_path: Path) -> None:
         (["a", "b", "c"], "name two sides"),
         (["a", "b", "--with", "onnxruntime==1.22.0"], "name two sides"),
         ([f"crnn/torch/torch_onnx/raw/onnxruntime/cpu/b{batch}t1" for batch in (1, 2)], "different requests"),
-        (["crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1", "pyproject.toml"], "is a file and the other is none"),
+        (["crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1", "pyproject.toml"], "is a file, and there is no file"),
     ],
 )
 def test_what_is_no_pair_is_refused(arguments: list[str], message: str) -> None:
