@@ -3,8 +3,8 @@
 Each ONNX file of a package of `corpus.toml` is run as it is and after each simplifier, side by side in ONNX Runtime, in
 a folder and with a cache of its own; a file that is over is not tried again. A simplifier wins a file where its copy is
 shown to be faster than the file as it is (95 %, by the model of the measurement), and loses it where slower, or where
-it fails or its outputs are others; a copy that was not timed before the time was up is no loss. `--write` makes
-results/simplifiers/table.md.
+it fails or its outputs are others; a copy that was not timed, or not decided, before the time was up is no loss.
+`--write` makes results/simplifiers/table.md.
 
 Most files are simplified by ONNX Runtime when it loads them, too, so a simplifier gains what that misses.
 """
@@ -21,6 +21,7 @@ import re
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import corpus
@@ -30,19 +31,23 @@ from corpus_models import Entry
 
 from bench.api.cell import Cell
 from bench.measure import stats
+from bench.measure.questions import Aims
 from bench.records import folder
 from bench.records.folder import Results
 from bench.records.rows import Row
 
 TABLE = sweeps.TOP / "results" / "simplifiers" / "table.md"
 TRIED = ("onnxsim", "onnxslim", "onnxoptimizer", "onnxscript", "ort-basic", "ort-extended", "ort-all")
+PACKAGES = ("onnxruntime", "onnxsim", "onnxslim", "onnxoptimizer", "onnxscript")
 RAW = "raw"
 RIGHT = ("exact", "close")
 BUDGET, STEP_LIMIT, LIMIT_S = "45s", "60s", 1200
 """For timing a file's copies; for each step, of which a simplifier that hangs fails; and for a file's whole run."""
-FASTER, SLOWER, ALIKE, UNTIMED = "faster", "slower", "as fast", "not timed"
+FASTER, SLOWER, ALIKE, UNDECIDED, UNTIMED = "faster", "slower", "as fast", "undecided", "not timed"
 WRONG, FAILED, REFUSED = "other outputs", "failed", "refused"
-ENDS = (FASTER, SLOWER, ALIKE, UNTIMED, WRONG, FAILED, REFUSED)
+ENDS = (FASTER, SLOWER, ALIKE, UNDECIDED, UNTIMED, WRONG, FAILED, REFUSED)
+MARGIN = Aims().margin
+VERDICTS = {stats.FASTER: FASTER, stats.SLOWER: SLOWER, stats.NOISE: ALIKE, stats.UNDECIDED: UNDECIDED}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +120,7 @@ def copy_of(stored: Results, row: Row, raw: Row) -> Copy:
     if compared is None or compared.ratio is None:
         return dataclasses.replace(copy, end=UNTIMED)
     ratio = compared.ratio
-    end = {stats.FASTER: FASTER, stats.SLOWER: SLOWER}.get(stats.verdict(ratio, margin=stored.margin), ALIKE)
+    end = VERDICTS[stats.verdict(ratio, margin=stored.margin)]
     return dataclasses.replace(copy, end=end, ratio=(ratio.value, ratio.low, ratio.high))
 
 
@@ -123,6 +128,7 @@ def table(found: Mapping[str, Mapping[str, Copy]]) -> str:
     """For each simplifier the wins and losses, and the medians and ranges of what it changes, as Markdown."""
     lines = [
         f"{len(found)} ONNX files that others made, as they are and after each simplifier, in ONNX Runtime.",
+        f"{', '.join(f'{package} {metadata.version(package)}' for package in PACKAGES)}.",
         "",
         f"| simplifier | {' | '.join(ENDS)} | latency | nodes | size |",
         f"| :-- |{' --: |' * (len(ENDS) + 3)}",
@@ -131,14 +137,22 @@ def table(found: Mapping[str, Mapping[str, Copy]]) -> str:
         copies = [copies[name] for copies in found.values() if name in copies]
         ends = collections.Counter(copy.end for copy in copies)
         counts = [str(ends[end]) for end in ENDS]
-        ratios = [copy.ratio[0] for copy in copies if copy.ratio]
+        latencies = [copy.ratio[0] for copy in copies if copy.ratio]
         nodes, sizes = ([value for copy in copies if (value := getattr(copy, key))] for key in ("nodes", "size"))
-        lines.append(f"| {' | '.join([f'`{name}`', *counts, *map(spread, (ratios, nodes, sizes))])} |")
-    lines += ["", "Latency, nodes and size: over those of the file as it is, median (least to most).", ""]
+        lines.append(f"| {' | '.join([f'`{name}`', *counts, *map(spread, (latencies, nodes, sizes))])} |")
+    ratios = [copy.ratio for copies in found.values() for copy in copies.values() if copy.ratio is not None]
+    timed = sum(low < high for _, low, high in ratios)
+    lines += [
+        "",
+        "Latency, nodes and size: over those of the file as it is, median (least to most).",
+        f"A copy is `as fast` where the whole 95 % interval of its ratio lies within {MARGIN:.0%} of 1.",
+        f"Of {timed} intervals, up to {timed / 40:.0f} would show a gain and as many a loss by chance alone.",
+        "",
+    ]
     lines += ["| file | simplifier | what | ratio |", "| :-- | :-- | :-- | --: |"]
     for file, own in found.items():
         for name, copy in own.items():
-            if copy.end not in (ALIKE, UNTIMED, REFUSED):
+            if copy.end not in (ALIKE, UNDECIDED, UNTIMED, REFUSED):
                 ratio = "" if copy.ratio is None else "{:.3f} [{:.3f}, {:.3f}]".format(*copy.ratio)
                 reason = re.sub(r"\s+", " ", copy.reason).replace("|", "/")[:120]
                 lines.append(f"| {file} | `{name}` | {copy.end}{': ' * bool(reason)}{reason} | {ratio} |")
