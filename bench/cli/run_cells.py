@@ -13,7 +13,7 @@ from bench.api.cell import Cell
 from bench.api.names import TaskName
 from bench.cli import options
 from bench.measure.limits import Limits
-from bench.pipeline import sizing, sweeps
+from bench.pipeline import isolated, sizing, sweeps
 from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.tasks import adopt, names
@@ -95,6 +95,9 @@ def of_globs(request: Request) -> Choice:
         InputError: a glob matches no cell, there is no such sweep, or a size is of no dimension.
     """
     began_s = time.monotonic()
+    if not request.globs and request.sweep in (None, sweeps.full.__name__):
+        absent = [f"{name}: {reason}" for (_, name), reason in isolated.absent().items()]
+        options.say_notes([f"Left out: {'; '.join(sorted(absent))}"] if absent else [])
     return Choice(cells=_selected(request), budget_s=request.budget_s, began_s=began_s)
 
 

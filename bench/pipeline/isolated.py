@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
+from bench.api.program import ProgramRuntime
 from bench.pipeline import environments
 from bench.plugins import catalog
 
@@ -31,6 +32,20 @@ def plugins() -> list[tuple[str, Plugin]]:
 def unmade() -> set[tuple[str, str]]:
     """Kinds and names of the plugins whose environment would have to be made first."""
     return {(kind, plugin.name) for kind, plugin in plugins() if environments.size_of_isolated(plugin) is None}
+
+
+def absent() -> dict[tuple[str, str], str]:
+    """Kinds and names of the plugins that no package of pip brings and that are not here, each with the command.
+
+    Those whose environment would have to be made first, and programs of another language.
+    """
+    lacking = {(kind, name): f"`bench install {name} --yes` makes its environment" for kind, name in unmade()}
+    for name in loading.find("runtimes"):
+        with contextlib.suppress(BenchError):
+            runtime = catalog.runtime(name)
+            if isinstance(runtime, ProgramRuntime) and not runtime.own_sweep and (reason := runtime.skip()):
+                lacking["runtimes", name] = reason
+    return lacking
 
 
 def make_for(cells: Sequence[Cell]) -> None:

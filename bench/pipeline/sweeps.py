@@ -50,9 +50,10 @@ def plain(task: str) -> list[Cell]:
 def full() -> list[Cell]:
     """Every choice once for every task, at one thread.
 
-    Each export on the usual runtime of its format; every other runtime and provider, and each kind of variant (the
-    first option of its file), on the first export to a format. Each usual runtime is there at all cores, too, with its
-    first export of each framework, where there are several to compare, and so is each other engine, but not its modes.
+    Each export on the usual runtime of its format, or on the first where none is usual; every other runtime and
+    provider, and each kind of variant (the first option of its file), on the first export to a format. Each usual
+    runtime is there at all cores, too, with its first export of each framework, where there are several to compare, and
+    so is each other engine, but not its modes.
     """
     every_core = machine.num_cores()
     variants, others = _first_variants(), _other_engines()
@@ -61,7 +62,10 @@ def full() -> list[Cell]:
         plain = cells_of((task,), variants=(RAW,))
         ranked = sorted(plain, key=_is_general, reverse=True)
         first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
-        cells += [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
+        chosen = [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
+        taken = {(cell.source, cell.exporter) for cell in chosen}
+        of_exporter = {(cell.source, cell.exporter): cell for cell in reversed(plain)}
+        cells += [*chosen, *(cell for export, cell in of_exporter.items() if export not in taken)]
         of_runtime = {(cell.source, cell.runtime): cell for cell in reversed(ranked) if is_usual(cell)}
         usual = [cell for cell in plain if cell in of_runtime.values()]
         engines = [cell for cell in plain if cell.runtime in others and (cell.source, cell.exporter) in first]
@@ -255,7 +259,7 @@ def cells_of(
 
 
 def _made(cells: Sequence[Cell], unmade: AbstractSet[tuple[str, str]]) -> list[Cell]:
-    """The cells without those of plugins whose environment would have to be made first."""
+    """The cells without those of some plugins, as those whose environment would have to be made first."""
     if not unmade:
         return list(cells)
     return [
@@ -292,7 +296,8 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
 
     A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says. Plugins whose
-    environment would have to be made first are there where a glob has their name.
+    environment would have to be made first are there where a glob has their name; without globs, what `isolated.absent`
+    names is left out.
 
     Raises:
         InputError: no such sweep, or a glob that matches nothing.
@@ -300,7 +305,7 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     if sweep is not None and sweep not in named():
         raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, named())}")
     if not globs:
-        return _made(named()[sweep or "full"](), isolated.unmade())
+        return _made(named()[sweep or full.__name__](), isolated.absent().keys())
     pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
     chosen: dict[Cell, None] = {}
     for glob_at_sizes in globs:
@@ -330,15 +335,13 @@ def _matching(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
     if not matching:
         raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
     matching = matching if of_sweep else _of_no_sweep_but_named(matching, glob)
-    unmade = {(kind, name) for kind, name in isolated.unmade() if name not in re.split(r"[/+]", glob)}
-    usable = _made(matching, unmade)
+    ways = isolated.absent()
+    lacking = {part for part in (ways if of_sweep else isolated.unmade()) if part[1] not in re.split(r"[/+]", glob)}
+    usable = _made(matching, lacking)
     if not usable:
         needed = {(kind, name.plugin) for cell in matching for kind, name in environments.parts_of(cell)}
-        names = " ".join(sorted({name for _, name in unmade & needed}))
-        raise InputError(
-            f"the cells that {glob!r} matches run in an environment that is not made",
-            fix=f"`bench install {names} --yes` makes it",
-        )
+        fixes = [f"{name}: {ways[kind, name]}" for kind, name in sorted(lacking & needed)]
+        raise InputError(f"the cells that {glob!r} matches need what is not here", fix="; ".join(fixes))
     return usable
 
 

@@ -139,8 +139,10 @@ def test_sweeps_and_globs_have_no_plugin_whose_environment_is_not_made(
         assert not [cell.path for cell in sweeps.select([], sweep) if "apart" in cell.path], sweep
     assert not [cell.path for cell in sweeps.select(["toy/*"], None) if "apart" in cell.path]
     assert {cell.runtime.plugin for cell in sweeps.select(["toy/null/native/raw/apart/*"], None)} == {"apart"}
-    with pytest.raises(InputError, match=r"that is not made \(`bench install apart --yes` makes it\)"):
+    with pytest.raises(InputError, match=r"need what is not here \(apart: `bench install apart --yes` makes its env"):
         sweeps.select(["*/raw/apar?/*"], None)
+    listing = command("run", "--dry-run", "--sweep", "full")
+    assert "Left out: apart: `bench install apart --yes` makes its environment" in listing
     assert installed == []
     command("install")
     assert [cell.path for cell in sweeps.select(["toy/*"], None) if "apart" in cell.path]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from bench.api import loading
+from bench.api import loading, npm
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import machine
-from bench.pipeline import sweeps
+from bench.pipeline import isolated, sweeps
 from bench.pipeline.waves import Wave, in_waves
 from bench.plugins import catalog
 
@@ -278,6 +279,30 @@ def test_full_sweep_varies_one_export_of_a_format(monkeypatch: pytest.MonkeyPatc
     }
     tasks = {str(cell.task) for cell in full()}
     assert varied == {(task, "torch", "torch_onnx") for task in tasks}
+
+
+def test_full_sweep_has_every_exporter_that_writes_what_is_scored() -> None:
+    """Also one of several whose files no runtime opens by default, as of `pt2`."""
+
+    def exports(cells: Iterable[Cell]) -> set[tuple[str, str, str]]:
+        return {(str(cell.task), cell.source, str(cell.exporter)) for cell in cells}
+
+    every = exports(sweeps.cells_of(sweeps._tasks(), variants=("raw",)))
+    assert exports(full()) == every
+    assert ("crnn", "torch", "torch_pt2e") in every
+
+
+def test_sweeps_have_no_program_that_is_not_here_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A newcomer without Node.js has no rows that say so, but a line."""
+    assert "onnxruntime_node" in {cell.runtime.plugin for cell in sweeps.full()}
+    monkeypatch.setattr(npm, "node", lambda: None)
+    reason = "Node.js not installed; `apt-get install nodejs npm`, or what your system has for it"
+    assert isolated.absent()["runtimes", "onnxruntime_node"] == reason
+    assert "onnxruntime_node" not in {cell.runtime.plugin for cell in sweeps.select([], None)}
+    with pytest.raises(InputError, match=r"need what is not here \(onnxruntime_node: Node\.js not installed; `apt-get"):
+        sweeps.select(["crnn/*/onnxruntime_nod?/*"], "full")
+    (cell,) = sweeps.select(["crnn/torch/torch_onnx/raw/onnxruntime_node/cpu/b1t1"], None)
+    assert catalog.skip_reason(cell) == f"onnxruntime_node: {reason}"
 
 
 def test_scaling_sweep_has_batches_and_threads_on_usual_runtimes() -> None:
