@@ -2,6 +2,9 @@
 
 Its packages take another JAX than others here, and 2 GB, so they have an environment of their own. It keeps no dynamic
 size but by tricks, and makes 64-bit integers 32-bit ones, so its files are of one size and take what their inputs say.
+
+It hands StableHLO to litert-converter, which takes no SavedModel in Python (0.5.0) and so does not replace TensorFlow's
+converter; that converts all reference models, see `tflite.py`.
 """
 
 from pathlib import Path
