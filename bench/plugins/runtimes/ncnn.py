@@ -76,7 +76,21 @@ class Ncnn(Runtime):
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(artifact, "r:") as archive:
                 archive.extractall(folder, filter="data")
-            params, weights = (str(Path(folder, part)) for part in PARTS)
-            if network.load_param(params) != 0 or network.load_model(weights) != 0:
-                raise ArtifactError("ncnn cannot load this model: it has layers that ncnn does not know")
+            params, weights = (Path(folder, part) for part in PARTS)
+            if unknown := _unknown_layers(params):
+                raise ArtifactError(f"ncnn cannot load this model: it has no layers {', '.join(unknown)}")
+            if network.load_param(str(params)) != 0 or network.load_model(str(weights)) != 0:
+                raise ArtifactError("ncnn cannot load this model: its layers or weights are damaged")
         return NcnnSession(network, task)
+
+
+def _unknown_layers(params: Path) -> list[str]:
+    """The kinds of layers that a `.param` file names and this ncnn does not have, each once.
+
+    Source: https://github.com/Tencent/ncnn/wiki/param-and-model-file-structure
+    """
+    import ncnn
+
+    lines = params.read_text(errors="replace").splitlines()[2:]  # a magic number, and how many layers there are
+    kinds = dict.fromkeys(line.split()[0] for line in lines if line.strip())
+    return [kind for kind in kinds if ncnn.layer_to_index(kind) < 0]
