@@ -29,7 +29,7 @@ from bench.api.plugin import NPM
 from bench.onnxfile.file.digest import canonical_digest
 from bench.onnxfile.file.interface import check_kept
 from bench.plugins import catalog
-from support import plugin_child
+from support import node, plugin_child
 from support.workers import Workers
 
 LOADERS = {
@@ -208,6 +208,7 @@ def missing_after(extras: Sequence[str], requires: Sequence[str]) -> set[str]:
 
 
 def skip_without(plugin: Plugin) -> None:
+    node.need(plugin)
     if (reason := plugin.skip()) is not None:
         pytest.skip(f"{plugin.name}: {reason}")
     if plugin.runs_apart():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
 from bench.pipeline import code_digests, npm_packages, provenance
 from bench.plugins import catalog
+from support import node
 
 NAME = "onnxruntime-node"
 ROOT = Path(__file__).parents[3]
@@ -54,6 +56,29 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(place: Path) 
     assert runtime.skip() == f"{NAME} not installed; `bench install npm`"
     (place.parents[1] / "bin" / "node").unlink()
     assert str(runtime.skip()).startswith("Node.js not installed; `apt-get install nodejs npm`")
+
+
+def test_tests_of_such_runtimes_fail_where_packages_are_required(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = catalog.runtime("onnxruntime_node")
+    reason = f"onnxruntime_node: {NAME} not installed; `bench install npm`"
+    monkeypatch.delenv("REQUIRE_NODE", raising=False)
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        node.need(runtime)
+    monkeypatch.setenv("REQUIRE_NODE", "1")
+    with pytest.raises(pytest.fail.Exception) as failed:
+        node.need(runtime)
+    assert (str(skipped.value), str(failed.value)) == (reason, reason)
+    node.need(catalog.runtime("onnxruntime"))  # which needs none
+    (place / "node_modules" / NAME).mkdir(parents=True)
+    (place / "node_modules" / NAME / "package.json").write_text('{"version": "1.0.0"}')
+    node.need(runtime)
+
+
+def test_continuous_integration_requires_what_tests_may_lack() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    read = {name for text in texts for name in re.findall(r"\bREQUIRE_[A-Z]+", text)}
+    (line,) = re.findall(r"^export (.*REQUIRE.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert set(line.split()) == {f"{name}=1" for name in read}
 
 
 def test_packages_are_installed_whole_without_scripts_and_those_of_other_systems(

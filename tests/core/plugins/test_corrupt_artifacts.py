@@ -10,7 +10,7 @@ from bench.api import loading
 from bench.api.errors import ChildError
 from bench.measure.process import ask_once
 from bench.plugins import catalog
-from support import plugin_child
+from support import node, plugin_child
 
 TASK = "super_resolution@height=64,width=64"
 NAMES = [
@@ -25,6 +25,7 @@ NAMES = [
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"no artifact " * 1000], ids=["empty", "zeros", "text"])
 def test_what_is_no_artifact_is_not_opened(name: str, content: bytes, tmp_path: Path) -> None:
     runtime = catalog.runtime(name)
+    node.need(runtime)
     if (reason := runtime.skip()) is not None:
         pytest.skip(reason)
     artifact = tmp_path / f"artifact.{runtime.formats[0]}"

@@ -13,15 +13,14 @@ from bench.api import Task
 from bench.api.errors import ArtifactError
 from bench.api.program import ProgramRuntime
 from bench.plugins import catalog
-from support import small_models, typed_model
+from support import node, small_models, typed_model
 
 
 @pytest.fixture(params=["onnxruntime_node", "ort_web_node"])
 def runtime(request: Any) -> Iterator[ProgramRuntime]:
     runtime = catalog.runtime(request.param)
     assert isinstance(runtime, ProgramRuntime)
-    if (reason := runtime.skip()) is not None:
-        pytest.skip(reason)
+    node.need(runtime)
     yield runtime
     if type(runtime).running is not None:
         type(runtime).running.close()
