@@ -139,3 +139,14 @@ def chain_of(variant: str) -> tuple[PluginName, ...]:
 def matches(cell: Cell, globs: Iterable[str]) -> bool:
     """Whether any glob matches the cell's path; `*` crosses `/`, and `crnn` means `crnn/*`."""
     return any(fnmatch.fnmatchcase(cell.path, form) for glob in globs for form in (glob, glob.rstrip("/") + "/*"))
+
+
+def matching(cells: Iterable[Cell], glob: str) -> list[Cell]:
+    """The cells that a glob matches, in their order: by their whole paths, or else by the ends of these.
+
+    An end begins behind a slash: `ort_web/*` names the cells of that runtime, and `crnn/ort_web/*` those of one task.
+    """
+    first, _, rest = glob.partition("/")
+    ends = [f"*/{glob}", *([f"{first}/*/{rest}"] if rest else [])]
+    cells = list(cells)
+    return [cell for cell in cells if matches(cell, [glob])] or [cell for cell in cells if matches(cell, ends)]

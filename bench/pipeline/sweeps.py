@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.api import Exporter, Plugin, errors, loading
-from bench.api.cell import RAW, Cell, chain_of, matches
+from bench.api.cell import RAW, Cell, chain_of, matching
 from bench.api.errors import InputError, PluginError
 from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
 from bench.api.program import ProgramRuntime
@@ -311,7 +311,7 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     for glob_at_sizes in globs:
         glob, request = _apart(glob_at_sizes)
         is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        cells = [_checked(Cell.from_path(glob))] if is_path else _matching(glob, pool(), of_sweep=sweep is not None)
+        cells = [_checked(Cell.from_path(glob))] if is_path else _of_glob(glob, pool(), of_sweep=sweep is not None)
         for cell in cells:
             role, sizes = request.role or cell.task.role, request.sizes or cell.task.sizes
             chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
@@ -320,7 +320,7 @@ def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
     return list(chosen)
 
 
-def _matching(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
+def _of_glob(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
     """The cells that a glob matches.
 
     Args:
@@ -331,15 +331,15 @@ def _matching(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
     Raises:
         InputError: there is none.
     """
-    matching = [cell for cell in pool if matches(cell, [glob])]
-    if not matching:
+    cells = matching(pool, glob)
+    if not cells:
         raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
-    matching = matching if of_sweep else _of_no_sweep_but_named(matching, glob)
+    cells = cells if of_sweep else _of_no_sweep_but_named(cells, glob)
     ways = isolated.absent()
     lacking = {part for part in (ways if of_sweep else isolated.unmade()) if part[1] not in re.split(r"[/+]", glob)}
-    usable = _made(matching, lacking)
+    usable = _made(cells, lacking)
     if not usable:
-        needed = {(kind, name.plugin) for cell in matching for kind, name in environments.parts_of(cell)}
+        needed = {(kind, name.plugin) for cell in cells for kind, name in environments.parts_of(cell)}
         fixes = [f"{name}: {ways[kind, name]}" for kind, name in sorted(lacking & needed)]
         raise InputError(f"the cells that {glob!r} matches need what is not here", fix="; ".join(fixes))
     return usable

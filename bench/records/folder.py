@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.api.cell import Cell, matches
+from bench.api.cell import Cell, matching
 from bench.api.errors import InputError, nearest
 from bench.api.names import TaskName
 from bench.measure import machine
@@ -245,8 +245,12 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
         InputError: a glob matches no row.
     """
     globs = [in_order(glob) for glob in globs]
+    cells = [Cell.from_path(row.cell) for row in rows]
+    wanted: set[Cell] = set()
     for glob in globs:
-        if not any(matches(Cell.from_path(row.cell), [glob]) for row in rows):
+        of_glob = matching(cells, glob)
+        wanted.update(of_glob)
+        if not of_glob:
             parts = sorted({part for row in rows for part in row.cell.split("/")})
             unknown = [part for part in glob.split("/") if part not in parts and not set(part) & set("*?[")]
             near = _nearest(unknown[0], parts) if unknown else None
@@ -259,4 +263,4 @@ def chosen(rows: Sequence[Row], globs: Sequence[str]) -> list[Row]:
             raise InputError(f"no result matches {glob!r}; {known}")
     if not globs:
         return [row for row in rows if not row.task_name.is_of_search]
-    return [row for row in rows if matches(Cell.from_path(row.cell), globs)]
+    return [row for row, cell in zip(rows, cells, strict=True) if cell in wanted]

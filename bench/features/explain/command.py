@@ -76,9 +76,9 @@ def explain(
 
 def _is_model(stored: Results, named: str) -> bool:
     """Whether a text is the path of a model rather than a glob over the measured cells."""
-    from bench.api.cell import Cell, matches
+    from bench.api.cell import Cell, matching
 
-    return Path(named).exists() and not any(matches(Cell.from_path(row.cell), [named]) for row in stored.rows)
+    return Path(named).exists() and not matching((Cell.from_path(row.cell) for row in stored.rows), named)
 
 
 def _one(stored: Results, named: str, model_options: Options) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.api import loss_units
-from bench.api.cell import Cell, matches
+from bench.api.cell import Cell, matching
 from bench.decisions.answer import Answer
 from bench.decisions.best import Best
 from bench.decisions.constraints import unit_of
@@ -227,10 +227,12 @@ def _picking(key: tuple[str, int], rows: Mapping[tuple[str, int], Sequence[Row]]
     task, batch = key
     names = [task]
     if globs:
-        cells = {request: [Cell.from_path(row.cell) for row in own] for request, own in rows.items()}
-        names = [glob for glob in globs if any(matches(cell, [in_order(glob)]) for cell in cells[key])]
-        others = (cell for (other, _), own in cells.items() if other != task for cell in own)
-        if any(matches(cell, [*map(in_order, names)]) for cell in others):
+        cells = {request: {Cell.from_path(row.cell) for row in own} for request, own in rows.items()}
+        every = [cell for own in cells.values() for cell in own]
+        of_globs = {glob: {*matching(every, in_order(glob))} for glob in globs}
+        names = [glob for glob, own in of_globs.items() if own & cells[key]]
+        others = {cell for (other, _), own in cells.items() if other != task for cell in own}
+        if any(of_globs[glob] & others for glob in names):
             return None
     has_several = sum(other == task for other, _ in rows) > 1
     return shlex.join(["bench", "pick", *names, *(["--batch", str(batch)] if has_several else [])])

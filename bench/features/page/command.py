@@ -71,10 +71,10 @@ def report(
 
 def _matched(stored: Results, globs: Sequence[str] | None) -> list[str]:
     """Those of the globs that match a cell of a machine."""
-    from bench.api.cell import Cell, matches
+    from bench.api.cell import Cell, matching
 
     cells = [Cell.from_path(row.cell) for row in stored.rows]
-    return [glob for glob in globs or () if any(matches(cell, [glob]) for cell in cells)]
+    return [glob for glob in globs or () if matching(cells, glob)]
 
 
 def _folder(results: Path, stored: Results) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from bench.api.cell import Cell, matches
+from bench.api.cell import Cell, matches, matching
 from bench.api.errors import InputError
 from bench.api.names import PluginName, ProviderName, Role, TaskName
 
@@ -125,6 +127,32 @@ def test_glob(glob: str, expected: bool) -> None:
 def test_any_glob_will_do_and_none_matches_nothing() -> None:
     assert matches(CELL, ["toy", "crnn"])
     assert not matches(CELL, [])
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("onnxruntime/*", ["crnn", "toy"]),
+        ("onnxruntime", ["crnn", "toy"]),
+        ("b4t2", ["crnn", "toy"]),
+        ("crnn/onnxruntime/*", ["crnn"]),
+        ("tf/tf2onnx/*", ["crnn", "toy"]),
+        ("c*/onnxruntime/*/b4t2", ["crnn"]),
+        ("runtime/*", []),
+        ("4t2", []),
+        ("crnn/runtime/*", []),
+    ],
+)
+def test_glob_that_matches_no_whole_path_matches_its_end(glob: str, expected: list[str]) -> None:
+    cells = [CELL, dataclasses.replace(CELL, task=TaskName("toy"))]
+    assert [cell.task.model for cell in matching(cells, glob)] == expected
+
+
+def test_glob_that_matches_a_whole_path_matches_no_end() -> None:
+    """A task may have the name of a runtime: a glob that named it alone still does."""
+    namesake = dataclasses.replace(CELL, task=TaskName("onnxruntime"))
+    assert matching([CELL, namesake], "onnxruntime/*") == [namesake]
+    assert matching([CELL, namesake], "onnxruntime") == [namesake]
 
 
 def test_cells_are_in_the_order_of_their_parts_and_numbers() -> None:

@@ -25,6 +25,8 @@ ROWS = [row(f"{task}/torch/native/raw/pytorch/cpu/b1t1") for task in ("crnn", "a
 
 def test_globs_choose_rows() -> None:
     assert folder.chosen(ROWS, []) == ROWS
+    assert folder.chosen(ROWS, ["pytorch/*"]) == folder.chosen(ROWS, ["crnn", "albert/pytorch"]) == ROWS
+    assert folder.chosen(ROWS, ["albert/pytorch/*"]) == ROWS[1:]
     assert folder.chosen(ROWS, ["crnn"]) == folder.chosen(ROWS, ["*/b1t1", "crnn/*"])[:1] == ROWS[:1]
 
 
