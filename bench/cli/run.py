@@ -82,7 +82,7 @@ def run(
 ) -> None:
     """Run a sweep, or measure one model; cells without an open question are not measured again.
 
-    Exits with 1 when no cell could be timed.
+    Exits with 1 when no cell could be timed, unless all are verified and are not to be timed.
     """
     from bench.cli import run_cells
     from bench.cli.run_output import Output

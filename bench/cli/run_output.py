@@ -97,7 +97,7 @@ class Output:
         answers = [of_run(stored, task) for task in dict.fromkeys(row.task for row in shown)]
         advice = next_step.after(shown, sizes=self.sizes, results=self.folder, answers=answers, goal=self.settings.goal)
         options.say(*(options.again(line, sys.argv[1:]) for line in advice))
-        return next_step.is_measured(shown)
+        return next_step.is_measured(shown) or next_step.is_without_times(shown)
 
 
 def not_in_table(shown: Sequence[Row], total: int) -> list[str]:
@@ -150,4 +150,5 @@ def print_threads(stored: Results, shown: Sequence[Row], sizes: Mapping[str, int
         options.say(*next_step.of_threads(scaled))
     else:
         options.say(next_step.unscaled(shown, sizes, has_launches=has_launches))
-    return bool(scaled) or has_launches or next_step.is_at_one_thread(shown)
+    is_complete = next_step.is_at_one_thread(shown) or next_step.is_without_times(shown)
+    return bool(scaled) or has_launches or is_complete

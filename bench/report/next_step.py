@@ -38,6 +38,16 @@ def is_measured(rows: Sequence[Row]) -> bool:
     return any(is_timed(row) or (row.same_as and row.same_as not in {other.cell for other in rows}) for row in rows)
 
 
+def is_without_times(rows: Sequence[Row]) -> bool:
+    """Whether a run did all that it could and no cell has a time: all are verified, and their times would say nothing.
+
+    Cells that were skipped count as little as where others are timed.
+    """
+    tried = [row for row in rows if row.status != "skipped"]
+    are_right = all(row.status == "ok" and row.fidelity not in (None, "broken") for row in tried)
+    return are_right and any(row.untimed for row in tried) and all(row.untimed or row.same_as for row in tried)
+
+
 def after(
     rows: Sequence[Row], *, sizes: Mapping[str, int], results: Path, answers: Sequence[Answer | None], goal: Goal
 ) -> list[str]:
@@ -50,6 +60,8 @@ def after(
         answers: what `bench pick` would answer now for each task of the rows; None where none is timed and right.
         goal: the limits of the run.
     """
+    if is_without_times(rows):
+        return [_why_without_times(rows)]
     if not is_measured(rows):
         return [_failure(rows, sizes, budget_s=goal.budget_s)]
     lines = _next(rows, results=results, answers=answers, goal=goal)
@@ -163,11 +175,17 @@ def unscaled(rows: Sequence[Row], sizes: Mapping[str, int], *, has_launches: boo
         sizes: as for `after`.
         has_launches: whether a cell was timed at some number of threads.
     """
+    if is_without_times(rows):
+        return _why_without_times(rows)
     if is_at_one_thread(rows):
         return "nothing to compare: these cells have one thread; --sweep threads has more where there are more cores"
     if has_launches:
         return _failure(rows, sizes, "no cell could be timed at one thread and at several")
     return _failure(rows, sizes)
+
+
+def _why_without_times(rows: Sequence[Row]) -> str:
+    return f"no time is stored, for {next(row.untimed for row in rows if row.untimed is not None)}"
 
 
 def _failure(
@@ -189,8 +207,6 @@ def _failure(
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     ended = [row for row in rows if row.status == "failed" or row.fidelity == "broken"]
     ended = ended or [row for row in rows if row.status == "skipped"]
-    if not ended and (said := next((row.untimed for row in rows if row.untimed is not None), None)) is not None:
-        return f"{lacking}: {said}"
     if not ended:
         return f"{lacking} before the time was up, for preparing the cells took it; {again}"
     counts = collections.Counter(one_line(row.reason or "no reason was given") for row in ended)

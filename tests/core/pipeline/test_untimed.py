@@ -67,6 +67,30 @@ def test_its_outputs_are_verified_and_it_has_no_time(results: Path) -> None:
     assert '"kind":"launch"' not in of_imitated[0].read_text().replace(" ", "")
 
 
+@pytest.mark.parametrize(
+    ("runtime", "code", "line"),
+    [
+        (RUNTIME, 0, f"no time is stored, for {REASON}"),
+        (
+            RUNTIME.replace("session.untimed =", "raise ValueError('no adapter')  #"),
+            1,
+            "no cell could be timed; 1 of 1",
+        ),
+    ],
+)
+def test_a_run_of_such_cells_alone_ends_well_and_one_that_verifies_none_does_not(
+    runtime: str, code: int, line: str, plugin_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = plugin_folder / "runtimes" / "imitated.py"
+    path.parent.mkdir()
+    path.write_text(runtime)
+    catalog.forget()
+    quick_bench.shorten(monkeypatch.setattr)
+    ran = CliRunner().invoke(app, ["run", IMITATED, "--budget", "3s", "--results", "results"])
+    assert ran.exit_code == code, ran.output
+    assert f"bench: {line}" in ran.output
+
+
 def test_tables_say_why_and_no_pick_has_it(results: Path) -> None:
     table = CliRunner().invoke(app, ["show", "--results", str(results), "--format", "md"]).stdout
     (line,) = [line for line in table.splitlines() if "imitated" in line and line.startswith("|")]

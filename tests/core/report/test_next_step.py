@@ -20,7 +20,7 @@ from bench.measure.goal import Goal
 from bench.records.ranking import Group
 from bench.records.rows import Row
 from bench.report import pick as pick_report
-from bench.report.next_step import after, is_measured, of_threads, unscaled
+from bench.report.next_step import after, is_measured, is_without_times, of_threads, unscaled
 
 RESULTS = Path("results")
 ROW = Row(
@@ -199,7 +199,17 @@ def test_numbers_of_threads_that_were_not_measured_say_why() -> None:
 
 def test_a_run_of_cells_whose_times_say_nothing_tells_why_and_proposes_no_longer_run() -> None:
     imitated = dataclasses.replace(ROW, fidelity="exact", untimed="software imitates the device")
-    assert lines_of([imitated], budget_s=60.0) == ["no cell could be timed: software imitates the device"]
+    sentence = "no time is stored, for software imitates the device"
+    skipped = failed("it opens no tflite", status="skipped")
+    twin = dataclasses.replace(ROW, cell="twin", fidelity="exact", same_as=ROW.cell)
+    for rows in ([imitated], [imitated, imitated], [imitated, skipped], [imitated, twin]):
+        assert is_without_times(rows)
+        assert lines_of(rows, budget_s=60.0) == [sentence]
+    two = dataclasses.replace(imitated, threads=2)
+    assert unscaled([imitated, two], {}, has_launches=False) == sentence
+    broken = dataclasses.replace(imitated, fidelity="broken", reason="other outputs")
+    for rows in ([], [skipped], [broken], [failed("no kernel"), imitated], [imitated, TIMED], [imitated, broken]):
+        assert not is_without_times(rows)
     (line,) = lines_of([imitated, failed("no kernel")])
     assert line.startswith("no cell could be timed; 1 of 2 failed with: no kernel;")
     (line,) = lines_of([imitated, dataclasses.replace(ROW, fidelity="exact")])
