@@ -79,6 +79,7 @@ def pick(
     format: options.Plain = "table",
     everywhere: _Everywhere = False,
     dry_run: _DryRun = False,
+    browser: options.Browser = None,
     results: options.Results = options.RESULTS,
     output: Target = None,
 ) -> None:

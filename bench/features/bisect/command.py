@@ -27,6 +27,7 @@ def bisect(
     ] = None,
     blame: options.Blame = False,
     yes: options.Yes = False,
+    browser: options.Browser = None,
     timeout: Annotated[str | None, typer.Option(help="Time for each step of a cell, such as 5m.")] = None,
     memory: Annotated[str | None, typer.Option(help="Memory for each process, such as 4GiB.")] = None,
     format: options.Plain = "table",

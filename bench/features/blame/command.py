@@ -46,6 +46,7 @@ def blame(
     versions: options.With = None,
     python: options.Pythons = None,
     yes: options.Yes = False,
+    browser: options.Browser = None,
     runtime: _Runtime = None,
     provider: _Provider = None,
     dataset: options.Dataset = None,

@@ -60,6 +60,7 @@ def up(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the head.")] = 6399,
     token_file: _Token = None,
     name: Name = None,
+    browser: options.Browser = None,
 ) -> None:
     """Start a fleet on this machine, alone for now; whoever has its token may run code on all its machines."""
     from bench.features.fleet import cluster
@@ -85,6 +86,7 @@ def join(
     token_file: _Token = None,
     name: Name = None,
     listen: _Listen = "127.0.0.1",
+    browser: options.Browser = None,
 ) -> None:
     """Offer this machine to a fleet, until `bench fleet leave`."""
     from bench.features.fleet import cluster, token

@@ -82,6 +82,7 @@ def load(
     idle: _Idle = "10s",
     budget: _Budget = "5m",
     launches: _Launches = 4,
+    browser: options.Browser = None,
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     results: options.Results = options.RESULTS,

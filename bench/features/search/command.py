@@ -48,6 +48,7 @@ def search(
     batch: _Batch = 1,
     threads: _Threads = 1,
     budget: _Budget = "20m",
+    browser: options.Browser = None,
     timeout: options.Timeout = None,
     memory: options.Memory = None,
     results: options.Results = options.RESULTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from bench.api.program import BROWSER
 from bench.cli import options
 from bench.cli.commands import app
 from support.features import is_there, needs
@@ -34,6 +36,32 @@ def test_a_metric_and_an_output_can_be_named_where_samples_can(name: str) -> Non
     assert {"--dataset", "--metric", "--output"} <= {
         option for parameter in COMMANDS[name].params for option in parameter.opts
     }
+
+
+_WITH_WORKERS = {"run", "pick", "check", "explain", "compare", "load", "search", "bisect", "blame", "up", "join"}
+
+
+def test_a_browser_can_be_named_wherever_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bench fleet run` takes the options of `bench run`."""
+    commands = {**COMMANDS, **(getattr(COMMANDS.get("fleet"), "commands", {}))}
+    commands["run"] = COMMANDS["run"]
+    with_it = {
+        name: next((each for each in command.params if "--browser" in each.opts), None)
+        for name, command in commands.items()
+    }
+    named = {name: option for name, option in with_it.items() if option is not None}
+    assert set(named) == _WITH_WORKERS & set(commands)
+    with_limits = {
+        name
+        for name, command in commands.items()
+        if any({"--timeout", "--memory"} & set(each.opts) for each in command.params)
+    }
+    assert with_limits <= set(named), "what limits the steps of workers starts them"
+    for option in named.values():
+        monkeypatch.setenv(BROWSER, "before")
+        assert option.callback is not None
+        assert option.process_value(None, "other/chromium") == Path("other/chromium")
+        assert os.environ[BROWSER] == "other/chromium"
 
 
 @pytest.mark.parametrize("arguments", [["--metric", "rmse"], ["--output", "p"]])
