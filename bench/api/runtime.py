@@ -34,7 +34,9 @@ class Session(abc.ABC):
     """Nanoseconds that opening the artifact took, where it is to be told without what the harness does besides."""
     untimed: str | None = None
     """Why the times of this session say nothing, as on a device that software imitates; None where they do. Its outputs
-    are verified, and it is not timed. It is read only after everything that is timed, as are the next two."""
+    are verified, and it is not timed. It is read only after everything that is timed, as are the next three."""
+    tick_ns: int | None = None
+    """Nanoseconds between two values of the clock that times inferences, where it is coarser than this process's."""
     download_bytes: int | None = None
     """Bytes that a visitor of a page downloads, compressed as a server sends them: the runtime and the artifact."""
     about: Mapping[str, str] = {}

@@ -27,7 +27,7 @@ from bench.pipeline import feeding, output_checks
 from bench.plugins import catalog
 from bench.tasks import formats
 
-_TOLD = ("untimed", "download_bytes", "about")
+_TOLD = ("untimed", "tick_ns", "download_bytes", "about")
 """Attributes of a session that are fields of `Quality` where it has them."""
 
 

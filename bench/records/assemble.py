@@ -29,6 +29,8 @@ from bench.records.rows import TO, Row
 
 T = TypeVar("T")
 PHASES = ("load", "first_inference", "steady")
+_FINE_SHARE = 0.01
+"""Largest share of a median that a tick of its clock is without a warning."""
 _EARLIER = "an earlier version verified it"
 """Why a quality that says nothing of its samples has no bound on the metric that it loses."""
 _NO_WORSE = "no sample loses more than the largest loss that was measured"
@@ -89,6 +91,7 @@ def rows(
         _add_timing(row, launches)
         if (group := fitted.of(path)) is not None:
             _add_comparison(row, group, baseline, judged.get(path))
+        _add_resolution(row, record.quality)
         _add_tails(row, launches)
         if record.failure is not None:
             return row
@@ -194,6 +197,15 @@ def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) ->
         row.metric_loss_high, row.convention = quality.lost.high(), _convention(quality, quality.lost)
     else:
         row.metric_loss_note = quality.lost if isinstance(quality.lost, str) else _EARLIER
+
+
+def _add_resolution(row: Row, quality: Quality | None) -> None:
+    """Warn of a clock that is coarse beside a median: each sample is a multiple of its tick, and so is the median."""
+    tick_ns = _known(quality.tick_ns) if quality is not None else None
+    if tick_ns and row.latency_p50_ns and (share := tick_ns / row.latency_p50_ns) > _FINE_SHARE:
+        off = f"the median may be off by {100 * share:.2g} %, which its interval does not hold"
+        note = f"its clock ticks every {tick_ns / 1e3:g} us: {off}"
+        row.warning = "; ".join(filter(None, [row.warning, note]))
 
 
 def _known(value: T | msgspec.UnsetType) -> T | None:

@@ -146,6 +146,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         cost: static cost; None where the artifact is no ONNX file, or cannot be analysed.
         placement: parts of the artifact by provider, see `Runtime.inspect`.
         untimed: why the times of this cell would say nothing, so that it has none; unset where it is timed.
+        tick_ns: time between two values of the clock that times the inferences; unset where it is that of the worker.
         download_bytes: what a visitor of a page downloads to run it, compressed by gzip: the runtime and the artifact;
             unset for what runs in no page.
         about: what the session says about where it ran, by name; unset where it says nothing.
@@ -187,6 +188,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
     placement: Mapping[str, Placed] | None = None
     generation: Generation | msgspec.UnsetType = msgspec.UNSET
     untimed: str | msgspec.UnsetType = msgspec.UNSET
+    tick_ns: Size | msgspec.UnsetType = msgspec.UNSET
     download_bytes: Size | msgspec.UnsetType = msgspec.UNSET
     about: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
     doubts: str | None = None

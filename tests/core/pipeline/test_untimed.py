@@ -24,6 +24,7 @@ class Imitated(NullRuntime):
         session.untimed = {REASON!r}
         session.about = {{"adapter": "imitated", "float16": "no"}}
         session.download_bytes = 12_345
+        session.tick_ns = 5_000
         return session
 """
 NULL, IMITATED = (f"toy/null/native/raw/{name}/cpu/b1t1" for name in ("null", "imitated"))
@@ -55,6 +56,8 @@ def test_its_outputs_are_verified_and_it_has_no_time(results: Path) -> None:
     assert right["latency_p50_ns"] is not None
     assert (row["status"], row["fidelity"], row["untimed"]) == ("ok", "exact", REASON)
     assert (row["about"], row["download_bytes"]) == ("adapter imitated, float16 no", 12_345)
+    stored = [json.loads(line) for path in results.rglob("*.jsonl") for line in path.read_text().splitlines()]
+    assert [line["tick_ns"] for line in stored if line["kind"] == "quality" and "tick_ns" in line] == [5_000]
     times = [name for name in row if name.endswith(("_ns", "ratio", "verdict", "throughput_per_s", "rss_bytes"))]
     assert len(times) > 10
     assert {name: row[name] for name in times if row[name] is not None} == {}

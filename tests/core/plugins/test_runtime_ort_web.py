@@ -87,6 +87,7 @@ def test_a_page_says_where_it_runs_and_what_a_visitor_downloads(page: Page, mode
     session = browsing.opened(model)
     assert session.about["browser"].rpartition("/")[2] == browser.version()
     assert session.about["sandbox"] == ("off, as root" if os.geteuid() == 0 else "on")
+    assert session.about["clock tick"] == f"{session.tick_ns / 1e3:g} us"
     assert float(session.about["clock tick"].removesuffix(" us")) <= 10, "100 us where a page is not isolated"
     assert session.untimed is None
     assert session.load_ns > 0

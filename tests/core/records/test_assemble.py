@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.api.errors import InputError
@@ -40,6 +41,22 @@ def rows(*records: Record, **options: Any) -> dict[str, Row]:
 
 def test_keys_are_the_promised_ones_in_order() -> None:
     assert tuple(KEYS.split()) == tuple(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("tick_ns", "share"),
+    [(4, None), (6, "1.2 %"), (50, "10 %"), (msgspec.UNSET, None)],
+)
+def test_a_clock_that_is_coarse_beside_a_median_is_warned_of(tick_ns: Any, share: str | None) -> None:
+    """The median is 500 ns, of which up to 1 % is fine."""
+    cell = made.replaced_quality(record(HALVE, launch("a", CELL, 499), launch("b", CELL, 499)), tick_ns=tick_ns)
+    row = rows(baseline(), cell)[HALVE]
+    assert row.latency_p50_ns == pytest.approx(500)
+    off = f"the median may be off by {share}, which its interval does not hold"
+    note = f"its clock ticks every {tick_ns / 1e3:g} us: {off}" if share else None
+    assert row.warning == note
+    warned = made.replaced_quality(cell, tick_ns=tick_ns, warning="falls back")
+    assert rows(baseline(), warned)[HALVE].warning == "; ".join(filter(None, ["falls back", note]))
 
 
 def test_figures_of_a_cell() -> None:

@@ -53,6 +53,7 @@ class Page(Program):
     Attributes:
         threads: threads of WebAssembly.
         import_ns: nanoseconds from the navigation until the engine was loaded, without what the harness does besides.
+        tick_ns: nanoseconds between two ticks of the page's clock.
         about: what is to be said of where the page runs.
         is_imitated: whether the adapter is one that software imitates.
 
@@ -81,12 +82,13 @@ class Page(Program):
             self.close()
             raise
         self.import_ns = int(started["ns"])
+        self.tick_ns = int(started["tick_ns"])
         self.is_imitated = "imitated" in started["about"]
         sandbox = "off, as root" if NO_SANDBOX in command else "on"
         self.about = {
             "browser": self._browser.product,
             "sandbox": sandbox,
-            "clock tick": f"{started['tick_ns'] / 1e3:g} us",
+            "clock tick": f"{self.tick_ns / 1e3:g} us",
             **{name: str(value) for name, value in started["about"].items() if name != "imitated"},
         }
 

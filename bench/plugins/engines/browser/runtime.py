@@ -78,7 +78,7 @@ class BrowserSession(ProgramSession):
         super().__init__(page, task, number, opened)
         self._page, self._artifact = page, artifact
         self.untimed = _IMITATED if page.is_imitated else None
-        self.about = page.about
+        self.tick_ns, self.about = page.tick_ns, page.about
 
     def __exit__(self, *error: object) -> None:
         """Close; after an error, that error tells more than what a page without memory or process says of it."""
