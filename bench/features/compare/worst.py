@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.errors import BenchError, InputError
 from bench.features.compare.changes import Compared
 from bench.measure import stats
 from bench.measure.limits import Limits
 from bench.pipeline import slowdown
+from bench.tasks import adopt
 
 _BUDGET_S = 300.0
 
@@ -32,7 +34,7 @@ def blamed(compared: Compared, *, tell: Callable[[str], None]) -> Compared:
         )
     limits = Limits.of(step_s=None, memory_bytes=None)
     try:
-        before, after = (slowdown.of_cell(Cell.from_path(path), limits) for path in paths)
+        before, after = (slowdown.of_cell(_known(path), limits) for path in paths)
         question = slowdown.Question(
             before=before, after=after, names=paths, budget_s=_BUDGET_S, limits=limits, tell=tell
         )
@@ -40,3 +42,15 @@ def blamed(compared: Compared, *, tell: Callable[[str], None]) -> Compared:
     except BenchError as error:
         text = f"{slowdown.UNTOLD}: {error}"
     return dataclasses.replace(compared, remarks=(*compared.remarks, f"{slower.cell}: {text}"))
+
+
+def _known(path: str) -> Cell:
+    """A cell of stored results, whose task may be a model of one's own that was measured before.
+
+    Raises:
+        InputError: its model is not known here any more.
+    """
+    cell = Cell.from_path(path)
+    if cell.task.model not in loading.find("models") and adopt.recall(cell.task.model) is None:
+        raise InputError(f"no model {cell.task.model} is known here; `bench run --model FILE` makes it known")
+    return cell

@@ -77,6 +77,31 @@ def test_the_comparison_is_not_lost_where_a_side_cannot_be_measured(
     assert answer.remarks == (f"cell_0: {slowdown.UNTOLD}: it crashes",)
 
 
+@pytest.mark.parametrize(
+    ("is_known", "text"),
+    [(True, "slower by 8.1 %"), (False, f"{slowdown.UNTOLD}: no model mine is known here")],
+)
+def test_a_model_of_ones_own_is_recalled(
+    is_known: bool, text: str, questions: list[slowdown.Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recalled: list[str] = []
+
+    def recall(name: str) -> object:
+        recalled.append(name)
+        return SimpleNamespace(name=name) if is_known else None
+
+    monkeypatch.setattr(worst.adopt, "recall", recall)
+    change = compared(stats.SLOWER)
+    rows = [SimpleNamespace(cell=f"mine/onnx/native/{variant}/onnxruntime/cpu/b1t1") for variant in ("raw", "onnxsim")]
+    changes = [dataclasses.replace(change.changes[0], before=rows[0], after=rows[1])]  # type: ignore[arg-type]
+
+    answer = worst.blamed(dataclasses.replace(change, changes=tuple(changes)), tell=lambda _: None)
+
+    assert set(recalled) == {"mine"}
+    assert len(questions) == is_known
+    assert answer.remarks[0].startswith(f"cell_0: {text}")
+
+
 def test_without_a_feature_that_finds_it_out_the_core_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slowdown.features, "modules", lambda part: [])
     question = dataclasses.replace(
