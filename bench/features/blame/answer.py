@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.api import NodeTime
-from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Aligned, Node, Part
 from bench.features.blame.drifting import Drifted
+from bench.features.blame.outcome import Line, Outcome
 from bench.measure.stats import Estimate
 from bench.report import writing
 

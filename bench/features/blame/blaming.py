@@ -17,8 +17,9 @@ from typing import Protocol
 
 from bench.features.blame import intervals
 from bench.features.blame.cuts import Part, gaps
+from bench.features.blame.outcome import Line, Outcome
 from bench.features.blame.parts import WHOLE, Times
-from bench.measure.stats import NOISE_FLOOR, Estimate
+from bench.measure.stats import NOISE_FLOOR
 
 _UNCLEAR = 0.005
 """Probability with which a look at the whole errs that ends its measurement."""
@@ -46,6 +47,8 @@ _ENOUGH = 0.7
 """Share of the difference that suspects explain where parts that cannot be run are not looked into."""
 _MOST_NAMED = 3
 _PIECES = 4
+_FEWEST_PARTS = 3
+"""Parts of a block without which nothing is searched: a suspect, and what lies before and after it."""
 _WHOLE_TIME, _SEARCH_TIME, _WIDEN_TIME = 0.2, 0.55, 0.8
 """Shares of the time after which the whole and the search are to be done, and no suspect is widened any more."""
 
@@ -55,59 +58,11 @@ class Measures(Protocol):
 
     failures: dict[str, str]
 
+    def most_parts(self) -> int:
+        """Number of parts of a block for whose processes there is memory, once a whole was measured."""
+
     def measure(self, parts: Sequence[Part], *, num_blocks: int, ends_s: float) -> list[Times]:
         """Latencies of the whole and of parts, in some blocks."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Line:
-    """A part with what it explains.
-
-    Attributes:
-        part: the part.
-        core: the suspect within it: the part itself, unless it was measured with its neighbours.
-        difference: by how much it is slower, as a share of the whole's latency under the first side.
-        share: that as a share of the whole's difference.
-        ratio: its latency under the second side over that under the first, alone.
-        time_share: its latency under the first side, as a share of the whole's.
-        core_ratio: `ratio` of the suspect alone; None where it cannot be run alone.
-    """
-
-    part: Part
-    core: Part
-    difference: Estimate
-    share: Estimate
-    ratio: Estimate
-    time_share: float
-    core_ratio: Estimate | None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a search found.
-
-    Attributes:
-        ratio: latency of the whole under the second side over that under the first.
-        is_different: whether the two clearly differ.
-        blamed: parts that explain the difference, the largest share first.
-        others: what lies between them, and parts that turned out to explain nothing.
-        remainder: what the parts do not add up to, as a share of the whole's latency under the first side; None where
-            no parts were measured.
-        remainder_share: that as a share of the whole's difference.
-        num_blocks: blocks of the answer.
-        is_cut: whether the time was up before every part was split that explains more than its share.
-        failures: why parts could not be measured, by key.
-    """
-
-    ratio: Estimate
-    is_different: bool
-    blamed: tuple[Line, ...] = ()
-    others: tuple[Line, ...] = ()
-    remainder: Estimate | None = None
-    remainder_share: Estimate | None = None
-    num_blocks: int = 0
-    is_cut: bool = False
-    failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Search:
@@ -134,7 +89,7 @@ class Search:
     ) -> None:
         self._measures, self._whole, self._times_ns, self._tell = measures, whole, times_ns, tell
         self._begin_s, self._budget_s = begin_s, budget_s
-        self._sign = 1.0
+        self._sign, self._most_parts = 1.0, _FEWEST_PARTS
         self._searched: dict[Part, Line] = {}
         self._settled: set[Part] = set()
 
@@ -148,6 +103,10 @@ class Search:
         ratio = intervals.ratio(_whole(blocks))
         if not _is_clear(blocks) or not self._whole.num_atoms:
             return Outcome(ratio=ratio, is_different=_is_clear(blocks), num_blocks=len(blocks))
+        self._most_parts = self._measures.most_parts()
+        if self._most_parts < _FEWEST_PARTS:
+            reason = {self._whole.key: "there is too little free memory to run parts of this model beside it"}
+            return Outcome(ratio=ratio, is_different=True, num_blocks=len(blocks), failures=reason)
         self._sign = 1.0 if ratio.value > 1 else -1.0
         suspects, is_cut = self._suspects()
         outcome = self._confirmed(suspects)
@@ -187,8 +146,10 @@ class Search:
                 wide = [part for part in pending if part not in measured and part.num_atoms > 1]  # it could not be run
             if not wide:
                 break
-            split = wide[:_MOST_SPLIT]
-            pending = [piece for part in split for piece in self._proposed(part)]
+            pieces = {part: self._proposed(part) for part in wide[:_MOST_SPLIT]}
+            if sum(map(len, pieces.values())) > self._most_parts:
+                pieces = {wide[0]: pieces[wide[0]]}
+            split, pending = list(pieces), [piece for inner in pieces.values() for piece in inner]
         else:
             return worst, True
         return worst, False
@@ -217,7 +178,11 @@ class Search:
         much = [line.part for line in lines if line.share.value >= _LEAST_SHARE]
         if not much:
             much = [line.part for line in lines if line.share.low > 0]
-        return much[:_MOST_NAMED]
+        return much[: self._most(_MOST_NAMED)]
+
+    def _most(self, number: int) -> int:
+        """A number of suspects, or as many as there is memory for beside what lies between them."""
+        return min(number, (self._most_parts - 1) // 2)
 
     def _proposed(self, part: Part) -> list[Part]:
         """A part in smaller ones: suspects and what lies between, or pieces of equal time where none is suspected."""
@@ -227,7 +192,7 @@ class Search:
         ranked = sorted(within, key=lambda atom: -suspicion[atom - part.start])
         chosen = [
             Part(start=atom, end=atom + 1)
-            for atom in ranked[:_MOST_SUSPECTS]
+            for atom in ranked[: self._most(_MOST_SUSPECTS)]
             if total > 0 and suspicion[atom - part.start] >= _LEAST_SUSPICION * total
         ]
         pieces = sorted([*chosen, *gaps(chosen, part)])
@@ -246,7 +211,7 @@ class Search:
         bounds, total, passed = [part.start], sum(costs) + least * len(costs), 0.0
         for atom, cost in enumerate(costs, start=part.start):
             passed += cost + least
-            if passed >= len(bounds) * total / min(_PIECES, part.num_atoms) and atom + 1 < part.end:
+            if passed >= len(bounds) * total / min(_PIECES, self._most_parts, part.num_atoms) and atom + 1 < part.end:
                 bounds.append(atom + 1)
         bounds.append(part.end)
         pieces = [Part(start=start, end=end) for start, end in itertools.pairwise(bounds) if start < end]

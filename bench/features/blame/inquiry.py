@@ -135,6 +135,7 @@ def slower(inquiry: Inquiry, *, begin_s: float, budget_s: float, tell: Callable[
     spent_s = min(time.monotonic() - begin_s, left_s / 2)
     times = {"begin_s": time.monotonic(), "budget_s": left_s - spent_s}
     outcome = Search(stopwatch, whole, times_ns, tell=tell, **times).run()
+    unsearched = tuple(outcome.failures.values()) if outcome.remainder is None else ()
     return Blame(
         before=inquiry.pair.before.name,
         after=inquiry.pair.after.name,
@@ -142,7 +143,7 @@ def slower(inquiry: Inquiry, *, begin_s: float, budget_s: float, tell: Callable[
         outcome=outcome,
         culprits=answer.culprits(inquiry.aligned, outcome, inquiry.profiles, times_ns),
         num_nodes=len(inquiry.aligned.before.nodes) or None,
-        notes=inquiry.notes,
+        notes=(*inquiry.notes, *unsearched),
     )
 
 

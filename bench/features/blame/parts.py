@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from bench.api.errors import ArtifactError, BenchError, ChildError
 from bench.features.blame import intervals, worker_requests
@@ -25,6 +26,10 @@ from bench.pipeline import environments, opening, operations
 
 WHOLE = "whole"
 """The key of the whole model among those of parts."""
+_MEMORY_SHARE = 0.6
+"""Of the memory now free, for the workers of one block."""
+_NUM_WHOLE = 3
+"""Workers of a block that run a whole: the first side twice, and the second."""
 _MOST_LOST = 0.2
 """Blocks whose workers lost a larger share of their time to other programs are left out where others are left."""
 Times = Mapping[str, tuple[float, float]]
@@ -140,6 +145,17 @@ def _needed_inputs(graph: Graph, outputs: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in graph.inputs if name in reached)
 
 
+def most_parts(free_bytes: int, peak_bytes: int) -> int:
+    """Number of parts of a block whose workers, two for each part and those of the whole, fit the free memory.
+
+    Args:
+        free_bytes: memory that processes can still take.
+        peak_bytes: the largest peak of a worker that ran a whole; 0 where none has run.
+    """
+    num_workers = int(_MEMORY_SHARE * free_bytes) // max(1, peak_bytes)
+    return max(0, (num_workers - _NUM_WHOLE) // 2)
+
+
 class Stopwatch:
     """Measures the whole and parts of it under both sides in the same blocks.
 
@@ -161,8 +177,13 @@ class Stopwatch:
         self._whole = tuple(Cut(model=side.artifact.path, feeds=feeds, outputs=None) for side in pair.sides)
         self._method = Method(limits=limits, max_s=12.0)
         self._repeats = Repeats()
+        self._peak_bytes = 0
         self.failures: dict[str, str] = {}
         """Why parts cannot be measured, by key."""
+
+    def most_parts(self) -> int:
+        """Number of parts of a block for whose workers there is memory, each of which may need as much as a whole."""
+        return most_parts(int(psutil.virtual_memory().available), self._peak_bytes)
 
     def measure(self, parts: Sequence[Part], *, num_blocks: int, ends_s: float) -> list[Times]:
         """Latencies of the whole and of parts, in some blocks.
@@ -205,6 +226,9 @@ class Stopwatch:
         if not result.launches:
             return None
         launches = [launch for _, launch in result.launches]
+        wholes = [launch for subject, launch in result.launches if subject.key.startswith(f"{WHOLE}:")]
+        peaks = [phase.peak_rss_bytes for launch in wholes for phase in launch.memory.phases.values()]
+        self._peak_bytes = max([self._peak_bytes, *peaks])
         num_passes = min(len(launch.medians_ns) for launch in launches)
         fitted = levels(np.array([launch.medians_ns[:num_passes] for launch in launches])).log_ns
         by_key: dict[str, list[float]] = {}

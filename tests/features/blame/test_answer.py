@@ -10,9 +10,9 @@ import pytest
 
 from bench.features.blame import answer
 from bench.features.blame.answer import Blame, DriftBlame
-from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Graph, Node, Part, align
 from bench.features.blame.drifting import Drifted
+from bench.features.blame.outcome import Line, Outcome
 from bench.measure.stats import Estimate
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from bench.features.blame import blaming
-from bench.features.blame.blaming import Outcome, Search
+from bench.features.blame.blaming import Search
 from bench.features.blame.cuts import Part
+from bench.features.blame.outcome import Outcome
 from bench.features.blame.parts import WHOLE, Times
 
 NUM_ATOMS = 60
@@ -29,6 +30,8 @@ class FakeStopwatch:
             them in which the atom is the first.
         noise: standard deviation of the logarithm of each time.
         failing: keys of parts that cannot be run.
+        room: number of parts of a block for which there is memory.
+        calls: the parts of each call with their blocks.
     """
 
     slower: Mapping[int, float]
@@ -36,6 +39,8 @@ class FakeStopwatch:
     noise: float = 0.002
     seed: int = 0
     failing: Callable[[Part], bool] = lambda part: False
+    room: int = 100
+    calls: list[tuple[list[Part], list[Times]]] = dataclasses.field(default_factory=list)
     failures: dict[str, str] = dataclasses.field(default_factory=dict)
     measured: list[Part] = dataclasses.field(default_factory=list)
 
@@ -45,7 +50,12 @@ class FakeStopwatch:
     def measure(self, parts: Sequence[Part], *, num_blocks: int, ends_s: float) -> list[Times]:
         self.measured += parts
         self.failures |= {part.key: "it crashes" for part in parts if self.failing(part)}
-        return [self._block(parts) for _ in range(num_blocks)]
+        blocks = [self._block(parts) for _ in range(num_blocks)]
+        self.calls.append(([*parts], blocks))
+        return blocks
+
+    def most_parts(self) -> int:
+        return self.room
 
     def _block(self, parts: Sequence[Part]) -> Times:
         state = np.exp(self._generator.normal(0, 0.05))  # the machine's speed, which all of a block have in common
@@ -210,3 +220,26 @@ def test_what_lies_between_two_parts_is_named_with_both() -> None:
     assert line.part.start < 21 < line.part.end
     assert line.part.num_atoms < NUM_ATOMS / 4
     assert line.share.value == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("room", [3, 4, 5, 7])
+def test_no_block_has_more_parts_than_there_is_memory_for(room: int) -> None:
+    whole = NUM_ATOMS * ATOM_NS
+    stopwatch = FakeStopwatch(slower={9: 0.06 * whole, 30: 0.05 * whole, 50: 0.04 * whole}, room=room)
+
+    outcome = search(stopwatch, {3: 9e5, 9: 9e5, 40: 5e5})
+
+    assert max(len(parts) for parts, _ in stopwatch.calls) <= room
+    assert atoms(outcome)[0] == 9
+
+
+def test_where_no_part_fits_the_memory_only_the_whole_is_told() -> None:
+    stopwatch = FakeStopwatch(slower=SLOW, room=2)
+
+    outcome = search(stopwatch, SLOW)
+
+    assert outcome.is_different
+    assert outcome.ratio.value == pytest.approx(1.08, abs=0.01)
+    assert outcome.blamed == ()
+    assert "too little free memory" in next(iter(outcome.failures.values()))
+    assert stopwatch.measured == []

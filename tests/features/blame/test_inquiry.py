@@ -10,9 +10,9 @@ import pytest
 
 from bench.features.blame import inquiry, reproducer
 from bench.features.blame.answer import Blame, Culprit
-from bench.features.blame.blaming import Line, Outcome
 from bench.features.blame.cuts import Aligned, Graph, Node, Part, align
 from bench.features.blame.inquiry import Inquiry
+from bench.features.blame.outcome import Line, Outcome
 from bench.features.blame.parts import Cut
 from bench.measure.stats import Estimate
 

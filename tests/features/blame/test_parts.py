@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from bench.features.blame.cuts import Part
-from bench.features.blame.parts import WHOLE, Stopwatch, Times
+from bench.features.blame.parts import WHOLE, Stopwatch, Times, most_parts
 
 
 class Blocks(Stopwatch):
@@ -46,3 +46,14 @@ def test_blocks_that_lost_much_time_are_left_out_where_enough_are_left(
     blocks = Blocks(*lost).measure((), num_blocks=len(lost), ends_s=time.monotonic() + 60)
 
     assert numbers(blocks) == counted
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "peak_gib", "parts"),
+    [(20, 0.1, 58), (20, 1, 4), (20, 2, 1), (10, 3, 0), (1, 4, 0)],  # 60 % of it, three of the workers for wholes
+)
+def test_workers_of_a_block_fit_the_free_memory(free_gib: float, peak_gib: float, parts: int) -> None:
+    number = most_parts(int(free_gib * 2**30), int(peak_gib * 2**30))
+
+    assert number == parts
+    assert number == 0 or (2 * number + 3) * peak_gib <= 0.6 * free_gib
