@@ -49,7 +49,7 @@ _MOST_NAMED = 3
 _PIECES = 4
 _FEWEST_PARTS = 3
 """Parts of a block without which nothing is searched: a suspect, and what lies before and after it."""
-_WHOLE_TIME, _SEARCH_TIME, _WIDEN_TIME = 0.2, 0.55, 0.8
+_WHOLE_TIME, _SEARCH_TIME, _WIDEN_TIME = 0.2, 0.55, 0.7
 """Shares of the time after which the whole and the search are to be done, and no suspect is widened any more."""
 
 
@@ -226,16 +226,25 @@ class Search:
         What a part costs may lie beside it: a kernel of another layout makes its neighbours convert. Where suspects do
         not add up to the difference, they are measured with their neighbours, too.
         """
-        outcome = self._measured({suspect: suspect for suspect in suspects})
-        alone = {line.core: line.ratio for line in (*outcome.blamed, *outcome.others)}
+        chosen = {suspect: suspect for suspect in suspects}
+        outcome = self._measured(chosen)
+        alone, is_chosen = {line.core: line.ratio for line in (*outcome.blamed, *outcome.others)}, False
         for margin in _MARGINS if suspects else ():
             if _adds_up(outcome) or time.monotonic() > self._ends(_WIDEN_TIME):
                 break
-            wider = self._measured(self._widened(suspects, margin))
+            cores, is_chosen = self._widened(suspects, margin), True
+            wider = self._measured(cores)
             if _left(wider) < _left(outcome):
-                named = (dataclasses.replace(line, core_ratio=alone.get(line.core)) for line in wider.blamed)
-                outcome = dataclasses.replace(wider, blamed=tuple(named))
-        return outcome
+                outcome, chosen = wider, cores
+        if not is_chosen:
+            return outcome
+        # The blocks that chose the neighbours favour them: their remainder is the least of several.
+        outcome = self._measured(chosen)
+        lines = (
+            line if line.part == line.core else dataclasses.replace(line, core_ratio=alone.get(line.core))
+            for line in outcome.blamed
+        )
+        return dataclasses.replace(outcome, blamed=tuple(lines))
 
     def _widened(self, suspects: Sequence[Part], margin: int) -> dict[Part, Part]:
         """Suspects with atoms on either side that are no other suspect's, each with the suspect itself."""

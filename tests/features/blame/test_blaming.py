@@ -243,3 +243,19 @@ def test_where_no_part_fits_the_memory_only_the_whole_is_told() -> None:
     assert outcome.blamed == ()
     assert "too little free memory" in next(iter(outcome.failures.values()))
     assert stopwatch.measured == []
+
+
+def test_blocks_that_chose_the_neighbours_are_not_those_of_the_answer() -> None:
+    half = 0.05 * NUM_ATOMS * ATOM_NS
+    stopwatch = FakeStopwatch(slower={20: half}, between={21: half})
+
+    outcome = search(stopwatch, {20: half})
+
+    (line,) = outcome.blamed
+    last_parts, last_blocks = stopwatch.calls[-1]
+    before = [(parts, blocks) for parts, blocks in stopwatch.calls[:-1] if line.part in parts]
+    assert before  # it was chosen by blocks of its own
+    assert line.part in last_parts
+    shares = [(times[line.part.key][1] - times[line.part.key][0]) / times[WHOLE][0] for times in last_blocks]
+    assert line.difference.value == pytest.approx(np.mean(shares))
+    assert outcome.num_blocks == len(last_blocks)
