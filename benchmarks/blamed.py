@@ -1,10 +1,12 @@
 """Planted slowdowns and errors in ten models: does `bench blame` name the right node, and none where nothing differs?
 
-    python benchmarks/blamed.py FOLDER [--only GLOB] [--budget 5m]
+    python benchmarks/blamed.py FOLDER [--only GLOB] [--budget 4.5m] [--report]
 
 Three slowdowns and one error are planted in each model (`plugins/variants/plant.py`), and four times it is held against
 itself. Five models are those of the project, and five are files of others (`corpus.py`). What each run said is kept in
-the folder, and the script goes on where it was stopped. The scripts of reproducers are run from their folders alone.
+`over/RUN.json` of the folder, and the script goes on where it was stopped: a run whose file is removed is run again.
+`--only 'crnn-*'` runs a part, and `--report` runs nothing and shows what there is. The scripts of reproducers are run
+from their folders alone.
 
 The planted node must be first in 28 of 30 slowdowns and in all 10 errors, in a part of few nodes. In 26 of 30, what is
 blamed must explain 80 % of the difference, with an interval that holds all of it: one in 20 misses it by chance. The
@@ -52,7 +54,7 @@ ERRORS = ("precision", "error")
 NUM_EQUAL = 4
 CELL = "{}/torch/torch_onnx/{}/onnxruntime/cpu/b1t1"
 SHOWN = re.compile(r"B over A: (\S+) \[(\S+), (\S+)\]; largest error (\S+) of")
-LEAST_RIGHT, LEAST_EXPLAINED, LEAST_SHOWN, MOST_BLAMED, LEAST_SHARE, MOST_S = 28, 26, 26, 2, 0.8, 300
+MOST_WRONG, MOST_UNEXPLAINED, MOST_UNSHOWN, MOST_BLAMED, LEAST_SHARE, MOST_S = 2, 4, 4, 2, 0.8, 300
 MOST_NODES = 20
 """Nodes of a part that names one of them."""
 _CRASHED = 2
@@ -64,16 +66,21 @@ class Case:
     """One run.
 
     Attributes:
-        name: such as `crnn-kernel0`.
-        kind: what is planted; `equal` for nothing.
-        arguments: of `bench blame`.
-        planted: name of the node at which something is planted; None for nothing.
+        model: of `OWN`, or of `OTHERS`.
+        which: what is planted in it, with the number of the place; `equal` with a number for nothing.
     """
 
-    name: str
-    kind: str
-    arguments: tuple[str, ...]
-    planted: str | None
+    model: str
+    which: str
+
+    @property
+    def kind(self) -> str:
+        return self.which[:-1]
+
+    @property
+    def name(self) -> str:
+        model = self.model.partition("/")[2].removesuffix(".onnx").replace(".", "_") or self.model
+        return f"{model}-{self.which}"
 
 
 def planted_file(source: Path, kind: str, number: int, target: Path) -> str | None:
@@ -103,69 +110,82 @@ def named(source: Path, target: Path) -> None:
     onnx.save(model, target)
 
 
-def plain_files(place: Path) -> Iterator[tuple[str, Path, Sequence[str]]]:
-    """The name of each model, its file, and the options that a command about it takes."""
-    for name in OWN:
-        target = place / "plain" / f"{name}.onnx"
-        if not target.is_file():
-            from bench.api.cell import Cell
-            from bench.measure.limits import Limits
-            from bench.pipeline import prepare
-
-            cell = Cell.from_path(CELL.format(name, "raw"))
-            named(prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path, target)
-        yield name, target, ()
-    for only in OTHERS:
-        entry: Entry = next(corpus.entries(place, only))
-        name = only.partition("/")[2].removesuffix(".onnx").replace(".", "_")
-        target = place / "plain" / f"{name}.onnx"
-        if not target.is_file():
-            named(entry.path, target)
-        yield name, target, entry.options
+def plain_file(model: str, place: Path) -> tuple[Path, Sequence[str]]:
+    """The file of a model, and the options that a command about it takes."""
+    if model in OTHERS:
+        entry: Entry = next(corpus.entries(place, model))
+        source, options = entry.path, entry.options
+    else:
+        source, options = None, ()
+    target = place / "plain" / f"{Case(model=model, which='plain0').name.rpartition('-')[0]}.onnx"
+    if not target.is_file():
+        target.parent.mkdir(exist_ok=True)
+        named(source or own_file(model), target)
+    return target, options
 
 
-def cases(place: Path) -> Iterator[Case]:
-    """All runs: an error, the slowdowns and the equal pairs of each model."""
-    (place / "plain").mkdir(parents=True, exist_ok=True)
-    for index, (model, plain, options) in enumerate(plain_files(place)):
-        chosen = [f"{kind}0" for kind in (*SLOWDOWNS, ERRORS[index % 2])]
-        for which in chosen:
-            target = place / "plain" / f"{model}-{which}.onnx"
-            planted = planted_file(plain, which[:-1], int(which[-1]), target)
-            if planted is None:
-                instead = IN_PLACE_OF.get(which[:-1], "error0")
-                planted = planted_file(plain, instead[:-1], int(instead[-1]), target)
-            more = ("--drift",) if which[:-1] in ERRORS else ()
-            arguments = (str(plain), str(target), *options, *more)
-            yield Case(name=f"{model}-{which}", kind=which[:-1], arguments=arguments, planted=planted)
-        copy = place / "plain" / f"{model}-equal.onnx"
-        copy.write_bytes(plain.read_bytes())
+def own_file(name: str) -> Path:
+    """The file of a model of the project, which is exported where the cache has none."""
+    from bench.api.cell import Cell
+    from bench.measure.limits import Limits
+    from bench.pipeline import prepare
+
+    cell = Cell.from_path(CELL.format(name, "raw"))
+    return prepare.artifact_of(cell, Limits.of(step_s=None, memory_bytes=None)).path
+
+
+def cases() -> Iterator[Case]:
+    """All runs: the slowdowns, an error and the equal pairs of each model."""
+    for index, model in enumerate((*OWN, *OTHERS)):
+        for which in (*SLOWDOWNS, ERRORS[index % 2]):
+            yield Case(model=model, which=f"{which}0")
         for number in range(NUM_EQUAL):
-            arguments = (str(plain), str(copy), *options)
-            yield Case(name=f"{model}-equal{number}", kind="equal", arguments=arguments, planted=None)
+            yield Case(model=model, which=f"equal{number}")
+
+
+def sides(case: Case, place: Path) -> tuple[list[str], str | None]:
+    """What `bench blame` is to look at, and the name of the planted node; None for nothing planted."""
+    plain, options = plain_file(case.model, place)
+    other = place / "plain" / f"{case.name}.onnx"
+    planted = None
+    if case.kind == "equal":
+        other.write_bytes(plain.read_bytes())
+    else:
+        planted = planted_file(plain, case.kind, int(case.which[-1]), other)
+        if planted is None:
+            instead = IN_PLACE_OF.get(case.kind, "error0")
+            planted = planted_file(plain, instead[:-1], int(instead[-1]), other)
+        assert planted is not None, case.name
+    return [str(plain), str(other), *options, *(["--drift"] if case.kind in ERRORS else [])], planted
 
 
 def outcome(case: Case, place: Path, budget: str) -> dict[str, Any]:
-    """What a run said, from the folder or now."""
-    kept_at = place / "over" / f"{case.name}.json"
-    if kept_at.is_file():
-        return dict(json.loads(kept_at.read_text()))
-    kept_at.parent.mkdir(exist_ok=True)
+    """What a run says now; it is kept in the folder."""
+    arguments, planted = sides(case, place)
     environment = {**os.environ, "BENCH_CACHE": str(place / "cache"), "PYTHONPATH": str(TOP)}
-    program = [sys.executable, "-c", "from bench.cli.main import main; main()", "blame", *case.arguments]
+    program = [sys.executable, "-c", "from bench.cli.main import main; main()", "blame", *arguments]
     options = ["--format", "json", "--budget", budget, "--output", str(place / "reproducers" / case.name)]
     begin = time.monotonic()
     done = subprocess.run([*program, *options], env=environment, text=True, capture_output=True, cwd=TOP)
     taken_s = time.monotonic() - begin
+    Path(arguments[1]).unlink()  # models of others take gigabytes as often as this
     if done.returncode >= _CRASHED or not done.stdout.startswith("{"):
         answer: dict[str, Any] = {"failure": done.stderr.splitlines()[-1] if done.stderr else str(done.returncode)}
     else:
         answer = {"answer": json.loads(done.stdout)}
         if folder := answer["answer"]["reproducer"]:
             answer["shown"] = alone(Path(folder))
-    answer |= {"taken_s": taken_s, "kind": case.kind, "planted": case.planted}
-    kept_at.write_text(json.dumps(answer, indent=1))
+    answer |= {"taken_s": taken_s, "kind": case.kind, "planted": planted}
+    target = file_of(case, place)
+    target.parent.mkdir(exist_ok=True)
+    target.with_suffix(".part").write_text(json.dumps(answer, indent=1))
+    target.with_suffix(".part").replace(target)
     return answer
+
+
+def file_of(case: Case, place: Path) -> Path:
+    """Where the folder has what a run said."""
+    return place / "over" / f"{case.name}.json"
 
 
 def alone(folder: Path) -> list[float] | None:
@@ -195,16 +215,22 @@ def _few(nodes: Sequence[str]) -> Sequence[str]:
     return nodes if len(nodes) <= MOST_NODES else ()
 
 
-def is_explained(answer: Mapping[str, Any]) -> bool:
-    """Whether what is blamed explains most of the difference, with an interval that holds all of it."""
+def explained(answer: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    """The share of the difference that is blamed, and its interval; None where nothing is."""
     lines = [each["line"]["share"] for each in (answer.get("answer") or {}).get("culprits", ())]
     if not lines:
-        return False
+        return None
     low, high = (
         sum(none if share[end] is None else share[end] for share in lines)
         for end, none in (("low", -math.inf), ("high", math.inf))
     )
-    return sum(share["value"] for share in lines) >= LEAST_SHARE and low <= 1 <= high
+    return sum(share["value"] for share in lines), low, high
+
+
+def is_explained(answer: Mapping[str, Any]) -> bool:
+    """Whether what is blamed explains most of the difference, with an interval that holds all of it."""
+    share = explained(answer)
+    return share is not None and share[0] >= LEAST_SHARE and share[1] <= 1 <= share[2]
 
 
 def is_shown(answer: Mapping[str, Any]) -> bool:
@@ -223,39 +249,58 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="*", help="glob over names of runs, such as crnn-*")
     parser.add_argument("--budget", default="4.5m")
+    parser.add_argument("--report", action="store_true", help="run nothing, and show what the folder has")
     arguments = parser.parse_args()
     place = arguments.folder.resolve()
+    place.mkdir(parents=True, exist_ok=True)
     os.environ["BENCH_CACHE"] = str(place / "cache")
     answers: dict[str, dict[str, Any]] = {}
-    for case in cases(place):
-        if fnmatch.fnmatch(case.name, arguments.only):
-            answers[case.name] = answer = outcome(case, place, arguments.budget)
-            said = answer.get("failure") or f"right {is_right(answer)}, explained {is_explained(answer)}, shown "
-            said = said if "failure" in answer else f"{said}{is_shown(answer)}, blamed {is_blamed(answer)}"
-            print(f"{case.name}: {said}; {answer['taken_s']:.0f} s", flush=True)
-    report(list(answers.values()))
+    chosen = [case for case in cases() if fnmatch.fnmatch(case.name, arguments.only)]
+    for case in chosen:
+        if file_of(case, place).is_file():
+            answers[case.name] = json.loads(file_of(case, place).read_text())
+        elif not arguments.report:
+            answers[case.name] = outcome(case, place, arguments.budget)
+            print(line(case.name, answers[case.name]), flush=True)
+    print()
+    report(answers)
+    if missing := len(chosen) - len(answers):
+        print(f"{missing} runs are still to be made")
 
 
-def report(answers: Sequence[Mapping[str, Any]]) -> None:
-    """Print the counts, and exit with 1 where one of them is too low or too high."""
-    slow = [answer for answer in answers if answer["kind"] in SLOWDOWNS]
-    wrong = [answer for answer in answers if answer["kind"] in ERRORS]
-    equal = [answer for answer in answers if answer["kind"] == "equal"]
-    counts = {
-        f"right node first in {{}} of {len(slow)} slowdowns": sum(map(is_right, slow)),
-        f"explained in {{}} of {len(slow)}": sum(map(is_explained, slow)),
-        f"shown by the reproducer alone in {{}} of {len(slow)}": sum(map(is_shown, slow)),
-        f"right node first in {{}} of {len(wrong)} errors": sum(map(is_right, wrong)),
-        f"something blamed in {{}} of {len(equal)} runs against itself": sum(map(is_blamed, equal)),
-    }
-    for text, count in counts.items():
-        print(text.format(count))
-    right, explained, shown, errors, blamed = counts.values()
-    longest = max((answer["taken_s"] for answer in answers), default=0.0)
-    print(f"longest run {longest:.0f} s")
-    passed = right >= LEAST_RIGHT and shown >= LEAST_SHOWN and errors == len(wrong) and blamed <= MOST_BLAMED
-    passed = passed and explained >= LEAST_EXPLAINED
-    if not passed or longest > MOST_S:
+def line(name: str, answer: Mapping[str, Any]) -> str:
+    """What a run said, in a line of the table."""
+    right = "-" if answer["kind"] == "equal" else "yes" if is_right(answer) else "no"
+    share, shown = explained(answer), answer.get("shown")
+    texts = (
+        right,
+        "-" if share is None else "{:.0f} [{:.0f}, {:.0f}] %".format(*(100 * each for each in share)),
+        "-" if shown is None else "{:.2f} [{:.2f}, {:.2f}]".format(*shown),
+        f"{answer['taken_s']:.0f} s",
+    )
+    columns = "  ".join(f"{text:>{width}}" for text, width in zip(texts, (5, 20, 20, 6), strict=True))
+    return f"{name:<44}{columns}  {answer.get('failure', '')}".rstrip()
+
+
+def report(answers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a table of the runs and the counts, and exit with 1 where too many went wrong."""
+    print(f"{'run':<44}{'right':>5}  {'explained':>20}  {'alone, B over A':>20}  {'took':>6}")
+    print("\n".join(line(name, answer) for name, answer in answers.items()), end="\n\n")
+    slow = [answer for answer in answers.values() if answer["kind"] in SLOWDOWNS]
+    wrong = [answer for answer in answers.values() if answer["kind"] in ERRORS]
+    equal = [answer for answer in answers.values() if answer["kind"] == "equal"]
+    right, shares, shown, errors = (
+        sum(map(is_true, group))
+        for is_true, group in ((is_right, slow), (is_explained, slow), (is_shown, slow), (is_right, wrong))
+    )
+    blamed, times_s = sum(map(is_blamed, equal)), [answer["taken_s"] for answer in answers.values()]
+    print(f"right node first in {right} of {len(slow)} slowdowns and {errors} of {len(wrong)} errors")
+    print(f"explained in {shares}, and shown by the reproducer alone in {shown} of {len(slow)} slowdowns")
+    print(f"something blamed in {blamed} of {len(equal)} runs against itself")
+    print(f"longest run {max(times_s, default=0.0):.0f} s, all {sum(times_s) / 60:.0f} min", flush=True)
+    passed = right >= len(slow) - MOST_WRONG and errors == len(wrong) and blamed <= MOST_BLAMED
+    passed = passed and shares >= len(slow) - MOST_UNEXPLAINED and shown >= len(slow) - MOST_UNSHOWN
+    if not passed or max(times_s, default=0.0) > MOST_S:
         raise SystemExit(1)
 
 
