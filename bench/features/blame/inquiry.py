@@ -30,6 +30,7 @@ from bench.pipeline import opening
 from bench.report import writing
 
 _NOTHING = Graph(nodes=(), inputs=(), outputs=())
+_OWN = "the reproducer has the model's own weights and inputs"
 _REPRODUCER_TIME = 0.08
 """Share of the budget that is left for what comes after the answer."""
 
@@ -257,7 +258,10 @@ def _reproduced(
         raise ArtifactError(cuts or "the part cannot be cut out")
     notes: list[str] = []
     if is_public:
-        cuts, finding, note = _public(inquiry, part, cuts, finding)
+        if isinstance(blame, DriftBlame):
+            cuts, finding, note = _public_drift(inquiry, cuts, finding, blame.drifted.tolerance)
+        else:
+            cuts, finding, note = _public(inquiry, part, cuts, finding)
         notes.append(note)
     target = folder / reproducer.folder_name(finding.title.partition(":")[0])
     if has_witness:
@@ -271,22 +275,40 @@ def _public(
     inquiry: Inquiry, part: Part, cuts: tuple[Cut, Cut], finding: Finding
 ) -> tuple[tuple[Cut, Cut], Finding, str]:
     """A part without the model's own numbers if the effect stays, or else as it is; and a line that says which."""
-    refused = "the reproducer has the model's own weights and inputs"
-    if finding.ratio is None:
-        return cuts, finding, f"{refused}: wrong outputs depend on them"
+    assert finding.ratio is not None
     try:
         changed, num_kept = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
         ratio = publishing.ratio(inquiry.pair, part, changed, inquiry.feeds, inquiry.limits)
     except BenchError as error:
-        return cuts, finding, f"{refused}: with random ones it does not run: {error}"
+        return cuts, finding, f"{_OWN}: with random ones it does not run: {error}"
     if ratio is None or not publishing.stays(finding.ratio, ratio):
-        return cuts, finding, f"{refused}: with random ones the effect does not stay"
+        return cuts, finding, f"{_OWN}: with random ones the effect does not stay"
     title = f"{finding.title.rpartition(':')[0]}: {ratio.value:.2f} times as long"
-    changed_finding = dataclasses.replace(finding, ratio=ratio, title=title)
+    return changed, dataclasses.replace(finding, ratio=ratio, title=title), _published(num_kept)
+
+
+def _public_drift(
+    inquiry: Inquiry, cuts: tuple[Cut, Cut], finding: Finding, tolerance: float
+) -> tuple[tuple[Cut, Cut], Finding, str]:
+    """The same of wrong outputs, of one file that both sides run: of two, random weights would differ by themselves."""
+    if cuts[0] != cuts[1]:
+        return cuts, finding, f"{_OWN}: the sides run two files, and wrong outputs depend on their weights"
+    try:
+        changed, num_kept = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
+        error = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits).largest(changed)
+    except BenchError as reason:
+        return cuts, finding, f"{_OWN}: random ones cannot be made: {reason}"
+    if error is None or error <= tolerance:
+        return cuts, finding, f"{_OWN}: with random ones the outputs do not differ by more than the tolerance"
+    title = f"{finding.title.rpartition(':')[0]}: outputs differ by {error:.3g}"
+    return changed, dataclasses.replace(finding, error=error, title=title), _published(num_kept)
+
+
+def _published(num_kept: int) -> str:
     note = "weights and inputs of the reproducer are random, of the same shapes and densities"
     if num_kept:
         note += f", but for {num_kept} that are no floats of its graph, such as integers: these are the model's own"
-    return changed, changed_finding, note
+    return note
 
 
 def _witnessed(inquiry: Inquiry, folder: Path, finding: Finding) -> str:

@@ -43,6 +43,10 @@ class Comparing:
         cuts = self.with_same_inputs(part)
         if cuts is None:
             return None
+        return self.largest(cuts)
+
+    def largest(self, cuts: tuple[Cut, Cut]) -> float | None:
+        """The largest error of the outputs of a part's files; None where they do not run, or cannot be compared."""
         try:
             errors = [error for error in self._errors(cuts) if error is not None]
         except ChildError:

@@ -72,3 +72,32 @@ def test_the_answer_is_not_lost_where_no_reproducer_can_be_written(
     (note,) = answer.notes
     assert note.startswith("no reproducer: ")
     assert ("has other files" if is_cut else "no type") in note
+
+
+@pytest.mark.parametrize(
+    ("is_one_file", "error", "note"),
+    [
+        (True, 0.2, "are random, of the same shapes and densities, but for 3"),
+        (True, 0.01, "do not differ by more than the tolerance"),
+        (True, None, "do not differ by more than the tolerance"),
+        (False, 0.2, "the sides run two files"),
+    ],
+)
+def test_wrong_outputs_are_shown_with_random_weights_where_they_stay_wrong(
+    is_one_file: bool, error: float | None, note: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other, random = (Cut(model=tmp_path / name, feeds=tmp_path / "a.npz", outputs=()) for name in "abr")
+    monkeypatch.setattr(inquiry.publishing, "without_numbers", lambda *_: ((random, random), 3))
+    monkeypatch.setattr(inquiry, "Comparing", lambda *_: SimpleNamespace(largest=lambda cuts: error))
+    numbers: Any = {"num_nodes": (1, 1), "operators": ({}, {})}
+    drift = reproducer.Finding(title="n1 (Op): outputs differ by 0.3", error=0.3, **numbers)
+    both = opened(cutter=None, folder=tmp_path, limits=None)
+    cuts = (own, own if is_one_file else other)
+
+    written, finding, said = inquiry._public_drift(both, cuts, drift, 0.05)
+
+    assert note in said
+    is_random = note.startswith("are random")
+    assert written == ((random, random) if is_random else cuts)
+    assert finding.title == f"n1 (Op): outputs differ by {0.2 if is_random else 0.3}"
+    assert finding.error == (0.2 if is_random else 0.3)
