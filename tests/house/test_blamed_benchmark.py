@@ -8,7 +8,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 SHARE = {"value": 0.95, "low": 0.9, "high": 1.02}
 
@@ -101,3 +104,29 @@ def test_it_fails_where_too_much_went_wrong(script: ModuleType, answers: list[An
     with pytest.raises(SystemExit) as exit_:
         script.report(named)
     assert exit_.value.code == 1
+
+
+def test_a_transposition_is_planted_before_the_largest_tensor_of_a_model_with_open_sizes(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    """The convolution with the most products reads the smallest tensor; only sizes that are known tell that."""
+    weights = {"w0": (4, 3, 1, 1), "w1": (2, 4, 1, 1), "w2": (64, 2, 3, 3)}
+    strides = {"w0": [1, 1], "w1": [16, 16], "w2": [1, 1]}
+    names = ["x", "t0", "t1", "y"]
+    nodes = [
+        helper.make_node("Conv", [names[at], f"w{at}"], [names[at + 1]], name=f"conv_{at}", strides=strides[f"w{at}"])
+        for at in range(3)
+    ]
+    tensors = [numpy_helper.from_array(np.ones(shape, np.float32), name) for name, shape in weights.items()]
+    shapes = [("x", ["batch", 3, "height", "width"]), ("y", None)]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes]
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "plain.onnx")
+
+    planted = script.planted_file(tmp_path / "plain.onnx", "transpose", 0, tmp_path / "slow.onnx")
+
+    assert planted == "conv_1"  # it reads 4 x 224 x 224 numbers
+    slow = onnx.load(tmp_path / "slow.onnx")
+    assert [node.op_type for node in slow.graph.node][:3] == ["Conv", "Transpose", "Shape"]
+    assert next(node for node in slow.graph.node if node.name == planted).input[0] == "planted_t1_back"
+    assert slow.graph.input[0].type.tensor_type.shape.dim[2].dim_param == "height"  # it stays open

@@ -20,6 +20,8 @@ _SCALE = 1.03
 """Of an output with a planted error."""
 _MORE_PRODUCTS = 4
 """How many times as many columns of zeros as it has columns a costlier product with a weight gets."""
+_OPEN_SIZE = 224
+"""Taken for a size of an input that a file leaves open."""
 _STEPS = 6
 """Steps of a weight of a planted loss of precision, on either side of zero."""
 
@@ -49,6 +51,19 @@ class Plant(Variant):
         return {"planted": name, "operator": operator, "num_places": len(places)}
 
 
+def _sized(model: Any) -> Any:
+    """A copy in which no size of an input is open, so that the sizes of all tensors are known."""
+    sized = type(model)()
+    sized.CopyFrom(model)
+    del sized.graph.value_info[:]
+    weights = {tensor.name for tensor in sized.graph.initializer}
+    for value in sized.graph.input:
+        for place, dim in enumerate(value.type.tensor_type.shape.dim if value.name not in weights else ()):
+            if not dim.dim_value:
+                dim.dim_value = _OPEN_SIZE if place else 1
+    return sized
+
+
 class Planter:
     """Plants differences in a model, in place."""
 
@@ -57,7 +72,7 @@ class Planter:
 
         self.graph = model.graph
         self.weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.graph.initializer}
-        inferred = shape_inference.infer_shapes(model).graph
+        inferred = shape_inference.infer_shapes(_sized(model)).graph
         values = (*inferred.value_info, *inferred.input, *inferred.output)
         self.ranks = {
             value.name: len(value.type.tensor_type.shape.dim)
@@ -78,7 +93,12 @@ class Planter:
     def places(self, kind: str) -> Iterator[Any]:
         """The nodes at which a kind of difference can be planted, those that do the most first."""
         nodes = [node for node in self.graph.node if node.input and node.output and self._kinds[kind](node)]
-        return iter(sorted(nodes, key=lambda node: -self._work(node)))
+        work = self._turned if kind == "transpose" else self._work
+        return iter(sorted(nodes, key=lambda node: -work(node)))
+
+    def _turned(self, node: Any) -> float:
+        """Elements of what a planted transposition turns around."""
+        return float(self.sizes.get(node.input[0], 1))
 
     def _work(self, node: Any) -> float:
         """About how much a node does: elements of its output, times products for each."""
