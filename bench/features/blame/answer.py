@@ -240,7 +240,7 @@ def headline(blame: Blame | DriftBlame) -> str:
         return f"{text}; no part of it shows that alone"
     most = blame.culprits[0]
     where = f": reproducer in {blame.reproducer}" if blame.reproducer else ""
-    return f"{text}; {100 * sign * most.line.difference.value:.1f} % of it is {most.name}{where}"
+    return f"{text}; {100 * most.line.share.value:.0f} % of that is {most.name}{where}"
 
 
 def _drift(blame: DriftBlame) -> str:

@@ -48,7 +48,7 @@ def blamed(sign: float = 1.0) -> Blame:
 def test_headline_has_the_difference_what_explains_it_and_where_it_is_shown(sign: float, kind: str) -> None:
     text = answer.headline(blamed(sign))
 
-    assert text == f"{kind} by 8.1 [6.9, 9.3] %; 4.0 % of it is middle (Resize): reproducer in blame/middle"
+    assert text == f"{kind} by 8.1 [6.9, 9.3] %; 50 % of that is middle (Resize): reproducer in blame/middle"
 
 
 def test_parts_that_are_alike_are_counted_and_no_others() -> None:
