@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _SIDE = '''\
-"""Runs one side: prints nanoseconds of inferences as JSON, and writes the outputs to the file that is named."""
+"""Runs one side: `run_X.py FILE` writes the outputs to FILE, and then times inferences for each line that it reads."""
 
+import gc
 import json
 import os
 import sys
@@ -20,6 +21,33 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 OUTPUTS = {outputs}
+WARM_S, TIMED_S, MOST = 0.002, 0.01, 100
+
+
+def burst(run, feeds):
+    """Nanoseconds of inferences, after some that warm up what ran meanwhile has driven out."""
+    samples, end = [], time.perf_counter() + WARM_S
+    gc.disable()
+    run(feeds)
+    while time.perf_counter() < end:
+        run(feeds)
+    end = time.perf_counter() + TIMED_S
+    while not samples or (time.perf_counter() < end and len(samples) < MOST):
+        start = time.perf_counter_ns()
+        run(feeds)
+        samples.append(time.perf_counter_ns() - start)
+    gc.enable()
+    return samples
+
+
+def rest():
+    """Wait until threads that spin after an inference have stopped, or a quarter of a second."""
+    end = time.perf_counter() + 0.25
+    while time.perf_counter() < end:
+        ran, start = time.process_time(), time.perf_counter()
+        time.sleep(0.001)
+        if time.process_time() - ran < 0.05 * (time.perf_counter() - start):
+            break
 
 
 def main():
@@ -33,25 +61,24 @@ def main():
     results = run(feeds)
     if len(sys.argv) > 1:
         np.savez(sys.argv[1], *[np.asarray(results[name]) for name in OUTPUTS])
-    samples, end = [], time.perf_counter() + 0.2
-    while time.perf_counter() < end or len(samples) < 5:  # warms up
-        start = time.perf_counter_ns()
-        run(feeds)
-        samples.append(time.perf_counter_ns() - start)
-    samples, end = [], time.perf_counter() + 0.4
-    while time.perf_counter() < end or len(samples) < 5:
-        start = time.perf_counter_ns()
-        run(feeds)
-        samples.append(time.perf_counter_ns() - start)
-    print(json.dumps(samples))
+    del results
+    for _ in sys.stdin:
+        samples = burst(run, feeds)
+        rest()
+        print(json.dumps(samples), flush=True)
 
 
 main()
 '''
 
 _COMPARE = '''\
-"""Compares both sides: python reproduce.py [PYTHON_A PYTHON_B] runs them by turns, each time in a new process."""
+"""Compares both sides: python reproduce.py [PYTHON_A PYTHON_B] runs them by turns, in short bursts.
 
+A process that runs for long has the caches for itself, and the machine changes its speed meanwhile: so both sides are
+open at once, and take turns after some hundredths of a second. Each round has new processes.
+"""
+
+import contextlib
 import json
 import math
 import random
@@ -61,15 +88,46 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROUNDS = 12
-T = 2.201  # of Student's t with 11 degrees of freedom, for an interval of 95 %
+ROUNDS, TURNS = 8, 25
+T = 2.365  # of Student's t with 7 degrees of freedom, for an interval of 95 %
 HERE = Path(__file__).resolve().parent
 
 
-def run(side, python, target):
+@contextlib.contextmanager
+def running(side, python, target):
+    """The process of a side."""
     command = [python, str(HERE / f"run_{side}.py"), str(target)]
-    samples = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.splitlines()[-1])
-    return statistics.median(samples)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(OSError):  # it has ended
+                process.stdin.close()
+
+
+def median_ns(process):
+    """The median of a burst."""
+    with contextlib.suppress(OSError):  # it has ended
+        process.stdin.write("burst\\n")
+        process.stdin.flush()
+    for line in process.stdout:
+        if line.startswith("["):  # a runtime may print lines of its own
+            return statistics.median(json.loads(line))
+    sys.exit("a side failed")
+
+
+def log_ratio(pythons, files):
+    """The median over turns of B over A as a logarithm, of two new processes."""
+    with contextlib.ExitStack() as stack:
+        sides = {}
+        for side in random.sample("ab", 2):
+            sides[side] = stack.enter_context(running(side, pythons[side], files[side]))
+            median_ns(sides[side])  # warms up
+        logs = []
+        for _ in range(TURNS):
+            times = {side: median_ns(sides[side]) for side in random.sample("ab", 2)}
+            logs.append(math.log(times["b"] / times["a"]))
+    return statistics.median(logs)
 
 
 def largest_error(files):
@@ -93,12 +151,9 @@ def largest_error(files):
 
 def main():
     pythons = dict(zip("ab", sys.argv[1:3] if len(sys.argv) > 2 else [sys.executable] * 2))
-    logs = []
     with tempfile.TemporaryDirectory() as folder:
         files = {side: Path(folder, f"{side}.npz") for side in "ab"}
-        for _ in range(ROUNDS):
-            times = {side: run(side, pythons[side], files[side]) for side in random.sample("ab", 2)}
-            logs.append(math.log(times["b"] / times["a"]))
+        logs = [log_ratio(pythons, files) for _ in range(ROUNDS)]
         error = largest_error(files)
     half = T * statistics.stdev(logs) / math.sqrt(ROUNDS)
     mean = statistics.mean(logs)

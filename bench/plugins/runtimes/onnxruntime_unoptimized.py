@@ -14,7 +14,7 @@ from bench.api import Arrays, NodeTime, Session, Task
 from bench.onnxfile.deferred import onnx, onnxruntime
 from bench.plugins.engines.onnxruntime.precision import most_reduced
 from bench.plugins.engines.onnxruntime.providers import CPU, open_session
-from bench.plugins.engines.onnxruntime.runtime import CODE, OrtRuntime
+from bench.plugins.engines.onnxruntime.runtime import OrtRuntime, code_of
 
 _LEVEL = "    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
 
@@ -51,4 +51,4 @@ class OnnxRuntimeUnoptimized(OrtRuntime):
         return {"precision": precision if precision in ("float32", "int8") else None}
 
     def code(self, *, provider: str, threads: int) -> str | None:
-        return CODE.format(threads=threads, options=_LEVEL)
+        return code_of(threads, _LEVEL)

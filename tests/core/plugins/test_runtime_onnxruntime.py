@@ -69,8 +69,9 @@ def test_bound_outputs_are_written_to_the_same_memory_again(tmp_path: Path) -> N
     assert first.tolist() == [[6.0] * 8] * 2
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 def test_options_reach_the_session_and_the_code_of_a_deployment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each option by what ONNX Runtime itself says of the session, opened here and by the code that is shipped."""
     import onnxruntime
@@ -88,14 +89,17 @@ def test_options_reach_the_session_and_the_code_of_a_deployment(
     path = tmp_path / "model.onnx"
     path.write_bytes(ONE_NODE)
     session = source.open(
-        path, task=SimpleNamespace(outputs=(), request=None), source="onnx", provider=provider, threads=1
+        path, task=SimpleNamespace(outputs=(), request=None), source="onnx", provider=provider, threads=threads
     )
     code: dict[str, Any] = {}
-    exec(source.code(provider=provider, threads=1), code)
+    exec(source.code(provider=provider, threads=threads), code)
     code["load"](path, ["y"])
     opened = [session._run.__self__.get_session_options(), made[-1]]
     levels = onnxruntime.GraphOptimizationLevel
     for options in opened:
+        assert options.intra_op_num_threads == threads
+        if threads > 1:  # one thread has none to wait for
+            assert options.get_session_config_entry("session.force_spinning_stop") == "1"
         assert options.get_session_config_entry("session.set_denormal_as_zero") == "1"
         assert options.get_session_config_entry("optimization.enable_gelu_approximation") == "1"
         assert options.get_session_config_entry("session.disable_prepacking") == "1"

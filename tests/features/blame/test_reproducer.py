@@ -163,3 +163,43 @@ def test_an_effect_of_random_numbers_is_clear_and_at_least_half(
 )
 def test_names_of_folders_are_plain(title: str, name: str) -> None:
     assert reproducer.folder_name(title) == name
+
+
+FAKE = """
+import sys
+import numpy as np
+
+np.savez(sys.argv[1], np.ones(3))
+for _ in sys.stdin:
+    with open(__file__ + ".log", "a") as log:
+        log.write("{letter}")
+    print("a line of the runtime")
+    print("{samples}", flush=True)
+"""
+
+
+def test_its_script_takes_turns_and_compares_medians(tmp_path: Path) -> None:
+    (tmp_path / "reproduce.py").write_text(reproducer_script.comparing())
+    for letter, samples in (("a", [100, 90, 5000]), ("b", [300, 7000, 10])):
+        (tmp_path / f"run_{letter}.py").write_text(FAKE.format(letter=letter, samples=samples))
+
+    command = [sys.executable, str(tmp_path / "reproduce.py")]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=60)
+
+    assert done.stdout == "B over A: 3.000 [3.000, 3.000]; largest error 0 of the largest magnitude\n", done.stderr
+    bursts = [(tmp_path / f"run_{letter}.py.log").read_text() for letter in "ab"]
+    assert bursts == ["a" * 8 * 26, "b" * 8 * 26]  # one of each process warms up
+
+
+def test_its_script_says_that_a_side_failed(tmp_path: Path) -> None:
+    (tmp_path / "reproduce.py").write_text(reproducer_script.comparing())
+    (tmp_path / "run_a.py").write_text(FAKE.format(letter="a", samples=[1]))
+    (tmp_path / "run_b.py").write_text("raise SystemExit('no such file')")
+
+    command = [sys.executable, str(tmp_path / "reproduce.py")]
+    done = subprocess.run(command, text=True, capture_output=True, timeout=60)
+
+    assert done.returncode == 1
+    assert "a side failed" in done.stderr
+    assert "no such file" in done.stderr
+    assert "B over A" not in done.stdout

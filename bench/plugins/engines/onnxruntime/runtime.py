@@ -25,6 +25,14 @@ def load(path, outputs):
     return lambda feeds: dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
 """
 
+_REST = '    options.add_session_config_entry("session.force_spinning_stop", "1")  # as it was measured\n'
+"""Of code with several threads, which rest between requests as those of `providers.open_session` do."""
+
+
+def code_of(threads: int, options: str = "") -> str:
+    """Source of `load(path, outputs)`, with lines that set further options of a session."""
+    return CODE.format(threads=threads, options=(_REST if threads > 1 else "") + options)
+
 
 class OrtSession(Session):
     """One InferenceSession, called with arrays."""
@@ -110,7 +118,7 @@ class OrtRuntime(Runtime):
         name = ProviderName.parse(provider)
         if name.device != ort_providers.CPU.name:
             return None
-        return CODE.format(threads=threads, options=ort_options.code(name.options))
+        return code_of(threads, ort_options.code(name.options))
 
     def model(self, artifact: Path) -> Path | bytes:
         """The model as it is handed to ONNX Runtime: the path of the file, or its content."""
