@@ -112,16 +112,12 @@ def named(source: Path, target: Path) -> None:
 
 def plain_file(model: str, place: Path) -> tuple[Path, Sequence[str]]:
     """The file of a model, and the options that a command about it takes."""
-    if model in OTHERS:
-        entry: Entry = next(corpus.entries(place, model))
-        source, options = entry.path, entry.options
-    else:
-        source, options = None, ()
+    entry: Entry | None = next(corpus.entries(place, model)) if model in OTHERS else None
     target = place / "plain" / f"{Case(model=model, which='plain0').name.rpartition('-')[0]}.onnx"
     if not target.is_file():
         target.parent.mkdir(exist_ok=True)
-        named(source or own_file(model), target)
-    return target, options
+        named(entry.path if entry else own_file(model), target)
+    return target, entry.options if entry else ()
 
 
 def own_file(name: str) -> Path:

@@ -128,5 +128,5 @@ def test_a_transposition_is_planted_before_the_largest_tensor_of_a_model_with_op
     assert planted == "conv_1"  # it reads 4 x 224 x 224 numbers
     slow = onnx.load(tmp_path / "slow.onnx")
     assert [node.op_type for node in slow.graph.node][:3] == ["Conv", "Transpose", "Shape"]
-    assert next(node for node in slow.graph.node if node.name == planted).input[0] == "planted_t1_back"
+    assert next(node for node in slow.graph.node if node.name == planted).input[0] == "planted_t1_2_back"
     assert slow.graph.input[0].type.tensor_type.shape.dim[2].dim_param == "height"  # it stays open
