@@ -213,7 +213,7 @@ class Planter:
         self._replace(node, [helper.make_node("PRelu", [node.input[0], zero], list(node.output), name=name)])
 
     def _transpose(self, node: Any) -> None:
-        """Turn the first input around and back, some times; reshapes between keep the turns from cancelling."""
+        """Turn the first input around and back, some times; reshapes after each keep it from cancelling the next."""
         import numpy as np
         from onnx import helper
 
@@ -223,16 +223,15 @@ class Planter:
         back = [0, rank - 1, *range(1, rank - 1)]
         shape = self._add(f"{name}_flat", np.array([0, 0, -1], np.int64))
         nodes: list[Any] = []
-        for number in range(_TURNS):
-            own = f"{name}_{number}"
+        for number in range(2 * _TURNS):
+            own, perm = f"{name}_{number}", back if number % 2 else turned
             nodes += [
-                helper.make_node("Transpose", [source], [f"{own}_turned"], perm=turned, name=f"{own}_turn"),
+                helper.make_node("Transpose", [source], [f"{own}_turned"], perm=perm, name=f"{own}_turn"),
                 helper.make_node("Shape", [f"{own}_turned"], [f"{own}_shape"], name=f"{own}_shape"),
                 helper.make_node("Reshape", [f"{own}_turned", shape], [f"{own}_flat"], name=f"{own}_flatten"),
                 helper.make_node("Reshape", [f"{own}_flat", f"{own}_shape"], [f"{own}_again"], name=f"{own}_re"),
-                helper.make_node("Transpose", [f"{own}_again"], [f"{own}_back"], perm=back, name=f"{own}_turn_back"),
             ]
-            source = f"{own}_back"
+            source = f"{own}_again"
         copy = type(node)()
         copy.CopyFrom(node)
         copy.input[0] = source
