@@ -12,7 +12,7 @@ import pytest
 from bench.api import TensorSpec
 from bench.api.errors import ArtifactError
 from bench.plugins import catalog
-from bench.plugins.engines import litert_static
+from bench.plugins.engines import litert_narrow, litert_static
 from bench.plugins.engines.browser import runtime as in_page
 from support import browsers, browsing, small_models
 
@@ -160,7 +160,84 @@ def test_a_file_that_is_no_model_is_an_error(session: Any, tmp_path: Path) -> No
         )
 
 
-def test_numbers_of_64_bits_are_refused() -> None:
+def test_numbers_of_64_bits_are_refused_but_for_integers() -> None:
+    class WideTask(small_models.SmallTask):
+        inputs = (TensorSpec(name="x", dtype="float64", shape=(1, 3)),)
+        outputs = (TensorSpec(name="y", dtype="float32", shape=(1, 3, 2)),)
+
     assert RUNTIME.refusal(small_models.make_task(GatherTask)) is None
-    assert RUNTIME.refusal(small_models.make_task()) == "it has no numbers of 64 bits, and 'tokens' holds such"
-    assert catalog.runtime("ort_web").refusal(small_models.make_task()) is None
+    assert RUNTIME.refusal(small_models.make_task()) is None, "its tokens are int64"
+    assert RUNTIME.refusal(small_models.make_task(WideTask)) == "it has no uint64 or float64, and 'x' is such"
+    assert catalog.runtime("ort_web").refusal(small_models.make_task(WideTask)) is None
+
+
+class LongTask(small_models.SmallTask):
+    """Rows of a table by int64, and where these are in the table plus a constant."""
+
+    inputs = (TensorSpec(name="x", dtype="int64", shape=("batch", 3)),)
+    outputs = (
+        TensorSpec(name="number", dtype="int64", shape=("batch", 3)),
+        TensorSpec(name="y", dtype="float32", shape=("batch", 3, 2)),
+    )
+
+
+@pytest.fixture(scope="module")
+def long_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of int64 inputs, constants and outputs that leaves its batch open."""
+    tf = pytest.importorskip("tensorflow")
+    table = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+    def call(x: Any) -> dict[str, Any]:
+        number = tf.where(x < 0, x + tf.constant(3, tf.int64), x)
+        return {"y": tf.gather(table, number) + tf.cast(x, tf.float32)[..., None], "number": number}
+
+    function = tf.function(call, input_signature=[tf.TensorSpec((None, 3), tf.int64, name="x")])
+    folder = tmp_path_factory.mktemp("long")
+    tf.saved_model.save(tf.Module(), str(folder / "saved"), signatures={"serving_default": function})
+    path = folder / "long.tflite"
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder / "saved")).convert())
+    return path
+
+
+LONG = np.array([[0, -1, 2], [-3, 1, -2]], np.int64)
+NUMBERS = np.array([[0, 2, 2], [0, 1, 1]], np.int64)
+ROWS = np.float32([[[1, 2], [4, 5], [7, 8]], [[-2, -1], [4, 5], [1, 2]]])
+
+
+def test_a_copy_of_narrow_integers_has_the_same_outputs(long_file: Path, tmp_path: Path) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    target = tmp_path / "narrow.tflite"
+    litert_narrow.write(long_file, target)
+    interpreter = Interpreter(str(target))
+    assert not [each["name"] for each in interpreter.get_tensor_details() if each["dtype"] == np.int64]
+    outputs = interpreter.get_signature_runner()(x=LONG.astype(np.int32))
+    np.testing.assert_array_equal(outputs["number"], NUMBERS)
+    np.testing.assert_array_equal(outputs["y"], ROWS)
+
+
+def test_integers_of_64_bits_go_to_the_page_as_such_of_32(long_file: Path) -> None:
+    browsers.need(RUNTIME)
+    before = browsing.browsers()
+    task = small_models.make_task(LongTask)
+    try:
+        with RUNTIME.open(long_file, task=task, source="tf", provider="cpu", threads=1) as session:
+            for feeds in ({"x": LONG}, {"x": LONG[1:]}, {"x": LONG}):
+                number, rows = session.run(feeds)
+                assert number.dtype == np.int64
+                np.testing.assert_array_equal(number, NUMBERS[-len(feeds["x"]) :])
+                np.testing.assert_array_equal(rows, ROWS[-len(feeds["x"]) :])
+            assert len(session.burst({"x": LONG}, browsing.PLAN)[1]) >= 3
+            assert session.about["integers"] == "int32 in place of int64"
+            with pytest.raises(ArtifactError, match="'x' has numbers that take more than 32 bits"):
+                session.run({"x": LONG + 2**31})
+            np.testing.assert_array_equal(session.run({"x": LONG})[0], NUMBERS)
+            (folder,) = {session._artifact.parent}
+            assert folder.is_dir()
+        assert not folder.exists()
+    finally:
+        page = type(RUNTIME).running
+        assert page is not None
+        page.close()
+        type(RUNTIME).running = None
+    assert not browsing.left_since(before)
