@@ -203,8 +203,10 @@ def _add_resolution(row: Row, quality: Quality | None) -> None:
     """Warn of a clock that is coarse beside a median: each sample is a multiple of its tick, and so is the median."""
     tick_ns = _known(quality.tick_ns) if quality is not None else None
     if tick_ns and row.latency_p50_ns and (share := tick_ns / row.latency_p50_ns) > _FINE_SHARE:
-        off = f"the median may be off by {100 * share:.2g} %, which its interval does not hold"
-        note = f"its clock ticks every {tick_ns / 1e3:g} us: {off}"
+        note = (
+            f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %, "
+            "which its interval does not hold"
+        )
         row.warning = "; ".join(filter(None, [row.warning, note]))
 
 

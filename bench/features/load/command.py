@@ -102,14 +102,13 @@ def load(
     if plan:
         _check_plan(ctx, latency, baseline)
     bound_s, duration_s = _bound(latency, mlperf)
-    delay_ns = int(1e9 * units.seconds(max_delay)) if max_delay else 0
     wanted = Asked(
         scenarios=scenarios,
         sporadic=sporadic_s,
         rate=rate,
         latency_ns=None if bound_s is None else 1e9 * bound_s,
         duration_s=duration_s,
-        setup=Setup(instances=instances, sessions=sessions, batching=Batching(most=max_batch, delay_ns=delay_ns)),
+        setup=Setup(instances=instances, sessions=sessions, batching=Batching(most=max_batch, delay_ns=_ns(max_delay))),
         most_launches=launches,
         budget_s=units.seconds(budget),
     )
@@ -119,6 +118,11 @@ def load(
     store = _measure(ctx, cells, wanted, limits, results, baseline=baseline, plan=plan)
     if not _print(store, cells, format, plan=plan):
         raise typer.Exit(1)
+
+
+def _ns(duration: str | None) -> int:
+    """A duration of an option in nanoseconds; 0 without it."""
+    return int(1e9 * units.seconds(duration)) if duration else 0
 
 
 def _scenarios(scenario: Sequence[str] | None, idle: str) -> tuple[list[str], float | None]:

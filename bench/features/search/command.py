@@ -92,8 +92,7 @@ def search(
     _print(searched, request, objective, max_metric_drop)
     if searched.confirmed.winner is None or not searched.confirmed.is_searched:
         raise typer.Exit(_NOTHING_BETTER)
-    target = output or results / "picks" / saved.name_of(request, objective)
-    _save(searched, target, objective, allowed, limits)
+    _save(searched, output or results / "picks" / saved.name_of(request, objective), objective, allowed, limits)
 
 
 def _check(task: str | None, model: Path | None, axes: Mapping[str, Sequence[int]], threads: int) -> None:
