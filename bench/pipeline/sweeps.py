@@ -56,7 +56,7 @@ def full() -> list[Cell]:
     so is each other engine, but not its modes.
     """
     every_core = machine.num_cores()
-    variants, others = _first_variants(), _other_engines()
+    variants, others = _first_variants(), other_engines()
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
@@ -177,7 +177,7 @@ def is_open(cell: Cell) -> bool:
     return declarations.ask(catalog.exporter(cell.exporter), "refusal", catalog.task(cell.task)) is None
 
 
-def _other_engines() -> set[PluginName]:
+def other_engines() -> set[PluginName]:
     """The runtimes that are the usual ones of no format, need a package that none of these needs, and take threads."""
     runtimes = _sound("runtimes", catalog.runtime)
     of_usual = {package for runtime in runtimes.values() if runtime.default_for for package in runtime.requires}

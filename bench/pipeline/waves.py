@@ -30,9 +30,10 @@ class Wave:
         spare: cells that are expected to gain little over a plain export, and plain exports that are expected to be far
             slower than another: where the time of a sweep does not suffice for all, the last of these are left out.
             First comes a cell of each runtime that has none among all that are needed, which by the surest source runs;
-            then of each that has none among the needed of a request: a table is about every engine, however slow. Of
-            these and of the others, the fastest come first. All come before what compiles for long: each such cell
-            takes the time of several.
+            then of each that has none among the needed of a request: a table is about every engine, however slow, and
+            one cell of each engine is needed, but for modes of others and for engines of one thread. Of these and of
+            the others, the fastest come first. All come before what compiles for long: each such cell takes the time of
+            several.
     """
 
     needed: Sequence[Cell]
@@ -82,7 +83,10 @@ def in_waves(
     needed = [cell for wave in ordered for cell in wave.needed]
     in_request = _firsts(spare, needed, lambda cell: (cell.group, cell.runtime))
     anywhere = _firsts(sorted(in_request, key=source_of.__getitem__), needed, lambda cell: cell.runtime)
-    ordered[1] = Wave(ordered[1].needed, tuple(dict.fromkeys([*anywhere, *in_request, *spare])))
+    engines = sweeps.other_engines() if anywhere else ()
+    shown = [cell for cell in anywhere if cell.runtime in engines]
+    others = dict.fromkeys([*anywhere, *in_request, *spare])
+    ordered[1] = Wave([*ordered[1].needed, *shown], tuple(cell for cell in others if cell not in shown))
     return [each for each in ordered if len(each)]
 
 

@@ -432,6 +432,22 @@ def test_of_spare_cells_the_first_of_each_runtime_comes_before_all_others() -> N
     assert sorted(set(spare)) == sorted(spare)
 
 
+def test_of_an_engine_that_is_far_slower_one_cell_is_needed() -> None:
+    """Of IREE; TVM runs on one thread alone, and the interpreter of TensorFlow is a mode: these stay spare."""
+    cells = list(full())
+    slow = ("/iree/", "/tvm/", "/tensorflow_eager/")
+    known = {cell.path: 9.0 for cell in cells if any(part in cell.path for part in slow)}
+    known |= {cell.path: 0.2 for cell in cells if "/torch_onnx/raw/onnxruntime/cpu/" in cell.path}
+    known["crnn/torch/torch_iree/raw/iree/cpu/b1t1"] = 8.0
+    _, second, _ = in_waves(cells, lambda path: known.get(path, 0.0))
+    assert [path for path in paths(second.needed) if any(part in path for part in slow)] == [
+        "crnn/torch/torch_iree/raw/iree/cpu/b1t1"
+    ]
+    spare = paths(second.spare)
+    assert {part for part in slow if any(part in path for path in spare)} == set(slow)
+    assert "crnn/torch/torch_iree/raw/iree/cpu/b1t1" not in spare
+
+
 def test_a_few_cells_are_one_wave() -> None:
     cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
     assert in_waves(cells, lambda path: 1.0) == [Wave(cells)]
