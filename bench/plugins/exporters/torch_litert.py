@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
+from bench.api.errors import ArtifactError
 from bench.plugins.engines.litert import renamed
 from bench.plugins.engines.pytorch.exporter import TorchExporter
+
+_IDENTIFIER = b"TFL3"
+"""What a TFLite file has after its first four bytes."""
 
 
 class TorchLiteRt(TorchExporter):
@@ -31,7 +35,10 @@ class TorchLiteRt(TorchExporter):
 
         single = tuple(tensor[:1] for tensor in example)
         litert_torch.convert(model, single).export(str(target))
+        content = target.read_bytes()
+        if content[4:8] != _IDENTIFIER:
+            raise ArtifactError("litert-torch wrote no TFLite file")
         inputs = {f"args_{number}": spec.name for number, spec in enumerate(task.inputs)}
         outputs = {f"output_{number}": spec.name for number, spec in enumerate(task.outputs)}
-        target.write_bytes(renamed(target.read_bytes(), inputs, outputs))
+        target.write_bytes(renamed(content, inputs, outputs))
         return {"batch": 1}
