@@ -13,14 +13,17 @@ from bench.plugins import catalog
 from support import node, plugin_child
 
 TASK = "super_resolution@height=64,width=64"
+GENERATES = "codegen_lm~generate@new=8,prompt=64"
+"""For runtimes that only generate text."""
 NAMES = [
     name
     for name in loading.find("runtimes")
-    if (plugin := catalog.runtime(name)).scores and "*" not in plugin.formats and not plugin.builds(Path("artifact"))
+    if "*" not in (plugin := catalog.runtime(name)).formats and not plugin.builds(Path("artifact"))
 ]
 
 
 @pytest.mark.framework
+@pytest.mark.usefixtures("support_in_workers")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("content", [b"", b"\0" * 64, b"no artifact " * 1000], ids=["empty", "zeros", "text"])
 def test_what_is_no_artifact_is_not_opened(name: str, content: bytes, tmp_path: Path) -> None:
@@ -30,7 +33,8 @@ def test_what_is_no_artifact_is_not_opened(name: str, content: bytes, tmp_path: 
         pytest.skip(reason)
     artifact = tmp_path / f"artifact.{runtime.formats[0]}"
     artifact.write_bytes(content)
-    request = {"runtime": name, "provider": runtime.providers()[0], "task": TASK, "source": "torch", "batches": [1]}
+    task = TASK if runtime.scores else GENERATES
+    request = {"runtime": name, "provider": runtime.providers()[0], "task": task, "source": "torch", "batches": [1]}
     with pytest.raises(ChildError) as raised:
         ask_once(
             plugin_child.run,
@@ -41,4 +45,5 @@ def test_what_is_no_artifact_is_not_opened(name: str, content: bytes, tmp_path: 
             **request,
         )
     assert raised.value.kind in ("error", "signal", "exit")
+    assert "No module named" not in raised.value.reason, "it did not come as far as the artifact"
     assert not (tmp_path / "outputs.npz").exists()
