@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +19,8 @@ from bench.cli.main import main
 from bench.decisions.listing import listed
 from bench.measure import lease
 from bench.measure.limits import Limits
+from bench.measure.process import Child
+from bench.measure.session import Worker
 from bench.pipeline import environments, installer, prepare, sweeps
 from bench.plugins import catalog
 from bench.records import folder
@@ -53,6 +58,22 @@ class Apart(Exporter):
         target.write_bytes(task.weights_path.read_bytes())
         return {}
 """
+MIB = 2**20
+HOSTILE = """
+    def {method}(self, *positional, **named):
+        import demo  # which is in the environment of its own alone
+        import socket
+        {act}
+        raise RuntimeError("nothing held it back")
+"""
+ACTS = {
+    "memory": "bytes(bytearray(2 << 30))",
+    "network": "socket.create_connection(('127.0.0.1', {port}), timeout=5).sendall(b'data')",
+}
+REASONS = {
+    "memory": r"out of memory \(limit 0\.5 GiB\)",
+    "network": r"OSError: \[Errno \d+\] Network is unreachable|ConnectionRefusedError: ",
+}
 CELL = "toy/null/native/raw/apart/cpu/b1t1"
 
 
@@ -112,6 +133,56 @@ def test_such_an_exporter_writes_a_file_that_runs_here(installed: list[str], com
     cell = Cell.from_path("toy/null/apart/raw/null/cpu/b1t1")
     assert prepare.artifact_of(cell, Limits()).info["versions"]["demo"] == "3.0"
     assert len(folder.read(Path("results")).records[cell.path].launches) == 1
+
+
+@contextlib.contextmanager
+def hostile(act: str, file: Path, method: str) -> Iterator[None]:
+    """A plugin in an environment of its own does what a worker may not do; nobody connects to this process."""
+    with Child(memory_bytes=512 * MIB) as child:
+        protection = child.request(Worker.protection, timeout_s=30)
+    if not protection[{"memory": "memory_limited", "network": "no_network"}[act]]:
+        pytest.skip(f"this system cannot limit the {act}")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = HOSTILE.format(method=method, act=ACTS[act].format(port=server.getsockname()[1]))
+        file.write_text(file.read_text() + text)
+        catalog.forget()
+        yield
+        server.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_a_runtime_there_keeps_its_limits(
+    act: str, installed: list[str], command: Callable[..., str], plugin_folder: Path
+) -> None:
+    with hostile(act, plugin_folder / "runtimes" / "apart.py", "open"):
+        command("run", CELL, "--launches", "1", "--memory", "512MiB", code=1)
+    (row,) = [row for row in folder.read(Path("results")).rows if row.cell == CELL]
+    assert row.status == "failed"
+    assert re.search(REASONS[act], row.reason), row.reason
+
+
+@pytest.mark.parametrize("act", list(ACTS))
+def test_an_exporter_there_keeps_its_limits(act: str, installed: list[str], plugin_folder: Path) -> None:
+    cell = Cell.from_path("toy/null/apart/raw/null/cpu/b1t1")
+    with (
+        hostile(act, plugin_folder / "exporters" / "apart.py", "export"),
+        pytest.raises(ArtifactError, match=REASONS[act]),
+    ):
+        prepare.artifact_of(cell, Limits(memory_bytes=512 * MIB))
+
+
+def test_launches_there_are_confined_as_those_here(installed: list[str], command: Callable[..., str]) -> None:
+    command("run", CELL, "toy/null/native/raw/null/cpu/b1t1", "--launches", "1")
+    confined = {
+        name: [launch.confined for launch in record.launches]
+        for name, record in folder.read(Path("results")).records.items()
+    }
+    own = confined["toy/null/native/raw/null/cpu/b1t1"][0]
+    assert own["memory_limited"] in (True, False)
+    assert confined[CELL], "it was timed"
+    assert all(each == own for each in confined[CELL])
 
 
 def test_a_sweep_has_such_plugins_once_their_environment_is_made(
