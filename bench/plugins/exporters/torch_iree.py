@@ -1,6 +1,8 @@
 """IREE: PyTorch's ONNX export, compiled ahead of time into a module for this processor.
 
-IREE 3.13.0 compiles a bidirectional LSTM to wrong code: verifying finds such a model broken.
+IREE 3.13.0 compiles an LSTM to wrong code that reads more than 128 features which the model itself computes, at a
+dynamic batch: its cell begins with the first features instead of its state. Verifying finds such a model broken, and
+docs/reading-the-table.md says what is known of that.
 """
 
 from __future__ import annotations
