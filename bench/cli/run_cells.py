@@ -77,11 +77,12 @@ class Choice:
             total_s: seconds for the whole run that an option gives.
         """
         across_threads = sweep == sweeps.threads.__name__
+        aims = dataclasses.replace(settings.goal.aims, every_gain=sweep == sweeps.web.__name__)
         whole_s = total_s or self.whole_s
         budget_s = self.budget_s if total_s is None else min(self.budget_s or total_s, total_s)
         return dataclasses.replace(
             settings,
-            goal=dataclasses.replace(settings.goal, budget_s=budget_s),
+            goal=dataclasses.replace(settings.goal, budget_s=budget_s, aims=aims),
             ends_s=None if whole_s is None else self.began_s + whole_s,
             across_threads=across_threads,
             whole_split=settings.whole_split or across_threads,

@@ -2,9 +2,9 @@
 
 Each cell is asked for a verdict against the baseline. Among the candidates, the cells that keep to what is asked of a
 deployment, the sweep asks for a winner that is sure to be nearly as fast as any other, for the cells that are as good
-as the winner within a few per cent, and for the winner's gain. A cell gets launches only while a question about it is
-open, first where few launches are expected to answer it; a cell that has a verdict and was shown to be slower than the
-winner gets none.
+as the winner within a few per cent, and for the winner's gain, or that of every cell. A cell gets launches only while a
+question about it is open, first where few launches are expected to answer it; a cell that has a verdict and was shown
+to be slower than the winner gets none, unless every gain is wanted.
 
 A sweep looks at its questions after every block and stops at the first answer. So a cell that may have 16 launches is
 looked at up to 16 times, and an answer counts at the level at which all these looks together are wrong as rarely as is
@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from bench.measure import corrections, stats
-from bench.measure.comparison import Fitted
+from bench.measure.comparison import Comparison, Fitted
 from bench.measure.looks import nominal
 from bench.measure.selection import LEAST_LAUNCHES, highest, is_known, lowest, select
 from bench.measure.stats import Effect
@@ -40,11 +40,13 @@ class Aims:
     Attributes:
         margin: largest difference that a verdict counts as noise, and the half-width of the interval of the winner's
             gain, as shares.
+        every_gain: whether that half-width is wanted of each cell's ratio to the baseline, not of the winner's alone.
         within: a cell that is slower by no more than this share is as good as the winner.
         regret: largest share by which the winner may be slower than another candidate.
     """
 
     margin: float = 0.02
+    every_gain: bool = False
     within: float = 0.03
     regret: float = 0.05
 
@@ -117,9 +119,15 @@ def open_questions(groups: Sequence[ComparisonGroup], aims: Aims, *, most: int) 
 
     questions: list[list[Question]] = [_of_winner(group, aims, most) for group in groups]
     for (index, name, comparison), judgement in zip(comparisons, judged, strict=True):
-        if comparison.effect and judgement is not None and judgement.verdict == stats.UNDECIDED:
+        if not comparison.effect or judgement is None:
+            continue
+        if judgement.verdict == stats.UNDECIDED:
             launches = _launches(comparison.effect, comparison.num_launches, most, has_verdict)
             questions[index].append(Question(kind=VERDICT, cells=(name,), launches=launches))
+        if aims.every_gain:
+            questions[index] += [
+                each for each in _of_gain(name, comparison, aims, most) if each not in questions[index]
+            ]
     return questions
 
 
@@ -158,11 +166,19 @@ def _of_winner(group: ComparisonGroup, aims: Aims, most: int) -> list[Question]:
     if not questions and not is_known(fitted, first):
         missing = LEAST_LAUNCHES - fitted.num_launches[first]
         questions.append(Question(kind=BEST, cells=(first,), launches=missing if most >= LEAST_LAUNCHES else None))
-    gain = fitted.against_baseline(first)
-    if first != fitted.baseline and gain.effect and not _is_narrow(gain.effect, aims.margin):
-        launches = _launches(gain.effect, gain.num_launches, most, lambda effect: _is_narrow(effect, aims.margin))
-        questions.append(Question(kind=GAIN, cells=(first,), launches=launches))
+    if first != fitted.baseline:
+        questions += _of_gain(first, fitted.against_baseline(first), aims, most)
     return questions
+
+
+def _of_gain(name: str, comparison: Comparison, aims: Aims, most: int) -> list[Question]:
+    """The question about the ratio of a cell to the baseline; none where its interval is narrow."""
+    if comparison.effect is None or _is_narrow(comparison.effect, aims.margin):
+        return []
+    launches = _launches(
+        comparison.effect, comparison.num_launches, most, lambda effect: _is_narrow(effect, aims.margin)
+    )
+    return [Question(kind=GAIN, cells=(name,), launches=launches)]
 
 
 def _near(fitted: Fitted, first: str, rivals: Sequence[str]) -> set[str]:

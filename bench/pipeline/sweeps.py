@@ -131,7 +131,10 @@ def stages_of(max_positions: int) -> list[tuple[int, int]]:
 
 
 def web() -> list[Cell]:
-    """The runtimes in a page beside the usual ones of the same formats, plain exports, at one thread and all cores."""
+    """The runtimes in a page beside the usual ones of the same formats, plain exports, at one thread and all cores.
+
+    Of every cell the ratio to the baseline is measured to the margin, also where it is known to be slower.
+    """
     threads, own = sorted({1, machine.num_cores()}), web.__name__
     cells = []
     for task in _tasks():

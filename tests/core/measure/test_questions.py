@@ -142,6 +142,16 @@ def test_gain_is_asked_until_its_interval_is_as_narrow_as_the_margin() -> None:
     assert asked(found, margin=0.05) == {}
 
 
+def test_the_gain_of_every_cell_is_asked_where_that_is_wanted() -> None:
+    """Also of cells that are known to be slower, and once of the winner."""
+    ratios, errors = {"first": 0.5, "far": 1.9, "sure": 2.5}, {"first": 0.013, "far": 0.013, "sure": 0.010}
+    found = group(ratios, errors, candidates=["first"])
+    assert asked(found, every_gain=True) == {(GAIN, ("first",)): 2, (GAIN, ("far",)): 2}
+    (questions,) = open_questions([found], Aims(every_gain=True), most=MOST)
+    assert [question.cells for question in questions] == [("first",), ("far",)]
+    assert asked(found) == {(GAIN, ("first",)): 2}
+
+
 @pytest.mark.parametrize("single", ["first", "rival"])
 def test_winner_and_rivals_need_two_launches_however_sure_they_are(single: str) -> None:
     """All errors are known to be small, and the cell that lacks a launch may be either of the two."""
