@@ -96,10 +96,11 @@ def of_globs(request: Request) -> Choice:
         InputError: a glob matches no cell, there is no such sweep, or a size is of no dimension.
     """
     began_s = time.monotonic()
+    cells = _selected(request)
     if not request.globs and request.sweep in (None, sweeps.full.__name__):
         absent = [f"{name}: {reason}" for (_, name), reason in isolated.absent().items()]
         options.say_notes([f"Left out: {'; '.join(sorted(absent))}"] if absent else [])
-    return Choice(cells=_selected(request), budget_s=request.budget_s, began_s=began_s)
+    return Choice(cells=cells, budget_s=request.budget_s, began_s=began_s)
 
 
 def of_model(path: Path, description: adopt.Options, request: Request, limits: Limits, results: Path) -> Choice:

@@ -289,7 +289,7 @@ def test_launch_that_has_a_time_keeps_it() -> None:
 
 def test_goal_is_the_documented_one() -> None:
     assert dataclasses.asdict(Goal()) == {
-        "aims": {"margin": 0.02, "within": 0.03, "regret": 0.05},
+        "aims": {"margin": 0.02, "every_gain": False, "within": 0.03, "regret": 0.05},
         "tolerance": None,
         "min_launches": 1,
         "max_launches": 16,
