@@ -49,7 +49,7 @@ class LiteRtJs(BrowserRuntime):
         folder = tempfile.TemporaryDirectory()
         try:
             source_file = artifact
-            if any(spec.dtype == _NARROWED for spec in (*task.inputs, *task.outputs)):
+            if _has_narrowed(task):
                 source_file = Path(folder.name, "narrow.tflite")
                 litert_narrow.write(artifact, source_file)
 
@@ -63,6 +63,11 @@ class LiteRtJs(BrowserRuntime):
         if not fields["is_static"]:
             return FixingSession(page, source_file, task, number, fields, folder, opened)
         return LiteRtJsSession(page, source_file, task, number, fields, folder)
+
+
+def _has_narrowed(task: Task) -> bool:
+    """Whether an input or output of a task is of the integers that LiteRT.js does not have."""
+    return any(spec.dtype == _NARROWED for spec in (*task.inputs, *task.outputs))
 
 
 class LiteRtJsSession(BrowserSession):
@@ -84,7 +89,7 @@ class LiteRtJsSession(BrowserSession):
         super().__init__(page, artifact, task, number, fields)
         self._folder = folder
         self._is_wide = [spec.dtype == _NARROWED for spec in task.outputs]
-        if any(spec.dtype == _NARROWED for spec in (*task.inputs, *task.outputs)):
+        if _has_narrowed(task):
             self.about = {**self.about, "integers": "int32 in place of int64"}
 
     def run(self, feeds: Arrays) -> Outputs:
