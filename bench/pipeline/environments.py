@@ -156,7 +156,7 @@ def _plugin(kind: str, name: PluginName) -> Plugin:
         case "exporters":
             return catalog.exporter(name)
         case "variants":
-            return catalog.variant(name).variant
+            return catalog.variant_file(name.plugin)  # some are asked for their parts ahead of an option
     return catalog.runtime(name)
 
 

@@ -15,6 +15,7 @@ import pytest
 from bench.api import loading
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError, InputError
+from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions.listing import listed
 from bench.measure import lease
@@ -284,3 +285,9 @@ def test_a_file_that_is_made_elsewhere_is_right_here(name: str, tmp_path: Path) 
     (row,) = [row for row in folder.read(tmp_path).rows if row.cell == cell]
     assert (row.status, row.fidelity) == ("ok", "close")
     assert row.latency_p50_ns
+
+
+@pytest.mark.parametrize("name", [variant.name for variant in catalog.mixing()])
+def test_a_mixing_variant_is_placed_ahead_of_its_option(name: str) -> None:
+    """A search asks for the parts of a model before there are letters, and no option of these is listed."""
+    assert not environments.is_elsewhere("variants", PluginName.parse(name))
