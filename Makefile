@@ -27,7 +27,7 @@ $(READY): pyproject.toml constraints.txt bench/plugins/engines/node/package.json
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	if command -v npm > /dev/null; then $(BIN)/bench install npm \
-	|| echo 'no runtime of Node.js is here, and rows say so; make install-all tries again'; fi
+	|| echo 'no runtime of Node.js is here, and sweeps have none; make install-all tries again'; fi
 	touch $@
 
 $(DOCS_READY): pyproject.toml constraints.txt

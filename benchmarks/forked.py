@@ -28,7 +28,7 @@ from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.measure import templates
 from bench.measure.limits import Limits
-from bench.pipeline import feeding, looks, prepare, sweeps, verify
+from bench.pipeline import feeding, looks, prepare, selection, verify
 from bench.pipeline.flow import Prepared
 from bench.plugins import catalog
 
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--twice", action="store_true", help="compare started workers with started workers")
     parser.add_argument("globs", nargs="*", help="cells of the full sweep; all by default")
     given = parser.parse_args()
-    cells = [cell for cell in sweeps.select(given.globs, "full") if prepare.skip_reason(cell) is None]
+    cells = [cell for cell in selection.select(given.globs, "full") if prepare.skip_reason(cell) is None]
     cells = [cell for cell in cells if cell.threads == 1]  # others are never forked
     started = answers(cells, given.folder / "started", forked=False)
     other = answers(cells, given.folder / ("again" if given.twice else "forked"), forked=not given.twice)

@@ -44,12 +44,13 @@ def files() -> list[Path]:
 
 
 def folder() -> Path:
-    """Where the packages of the lock file are, or will be."""
-    return Path(os.environ.get(FOLDER) or _place())
+    """Where the packages of the lock file are: where the variable says, or in their place."""
+    return Path(os.environ.get(FOLDER) or place())
 
 
 @functools.cache
-def _place() -> Path:
+def place() -> Path:
+    """Where the packages of the lock file are installed to."""
     digest = cache.digest_files(LISTS / name for name in FILES)
     return PLACES / digest[:16]
 

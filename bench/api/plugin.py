@@ -106,7 +106,8 @@ class Plugin:
     """What to install, as pip takes it, in an environment of the plugin's own, such as `("litert-torch==0.10.0",)`: for
     packages that cannot be installed beside the others. Where all that it requires is installed here, it runs here."""
     compiles: ClassVar[bool] = False
-    """Whether it compiles models for half a minute or longer: a sweep measures its cells after all others."""
+    """Of an exporter or a runtime, whether it compiles models for half a minute or longer: a sweep measures its cells
+    after all others."""
 
     def __init__(self, *, name: str, path: Path) -> None:
         self.name = name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated
 
 import typer
@@ -22,10 +23,12 @@ def clean(
 ) -> None:
     """Remove what commands made for later ones, and what they make again where it is needed."""
     from bench.api.errors import InputError
+    from bench.measure import lease
     from bench.pipeline import environments as environment_cache
     from bench.pipeline import npm_packages
 
     if not environments:
         raise InputError("say what to remove: --environments; the rest of the cache is a folder, see $BENCH_CACHE")
-    freed = environment_cache.remove_all(dry_run=dry_run) + npm_packages.remove_all(dry_run=dry_run)
+    with contextlib.nullcontext() if dry_run else lease.hold():  # a sweep under way needs them
+        freed = environment_cache.remove_all(dry_run=dry_run) + npm_packages.remove_all(dry_run=dry_run)
     options.say(f"{'would remove' if dry_run else 'removed'} {freed / 1e6:.0f} MB of environments and packages")

@@ -84,8 +84,7 @@ def run(
 
     Exits with 1 when no cell could be timed, unless all are verified and are not to be timed.
     """
-    from bench.cli import run_cells
-    from bench.cli.run_output import Output
+    from bench.cli import run_cells, run_output
     from bench.measure.block import Method
     from bench.measure.goal import Goal
     from bench.measure.questions import Aims
@@ -93,21 +92,22 @@ def run(
     from bench.pipeline.sweep_options import Options
 
     limits, total_s = units.limits(timeout, memory), units.seconds_of(total)
-    request = run_cells.Request(globs=globs, sweep=sweep, axes=axes_from(dim or ()), budget_s=units.seconds_of(budget))
+    axes, budget_s, is_elsewhere = axes_from(dim or ()), units.seconds_of(budget), bool(versions or python)
+    request = run_cells.Request(globs=globs, sweep=sweep, axes=axes, budget_s=budget_s, runs_elsewhere=is_elsewhere)
     description = options.own_model(dataset, None, shape, trust, metric, judged, is_named=model is not None)
     if model is not None:
         model = options.here(model, trust, may_be_large=yes, is_offline=offline)
         choice = run_cells.of_model(model, description, request, limits, results)
     else:
         choice = run_cells.of_globs(request)
-    cells = options.with_versions(choice.cells, versions, python, may_be_large=yes)
+    cells = run_cells.elsewhere(request, choice.cells, versions, python, may_be_large=yes)
     if dry_run:
         options.tell(*(cell.path for cell in cells))
         return
     choice.keep_name(results)
     goal, method = Goal(aims=Aims(margin=units.share(margin)), max_launches=launches), Method(limits=limits)
     settings = choice.timed(Options(method=method, goal=goal, force=force, whole_split=whole_split), sweep, total_s)
-    output = Output(cells, choice.sizes, results, settings, with_baselines=bool(versions or python))
+    output = run_output.Output(cells, choice.sizes, results, settings, with_baselines=is_elsewhere)
     ran = _measure(ctx, settings, output, is_own=model is not None, may_be_large=yes)
     if sum(output.show(*each, strict=strict) for each in ran) < len(ran):
         raise typer.Exit(1)

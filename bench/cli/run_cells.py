@@ -13,7 +13,7 @@ from bench.api.cell import Cell
 from bench.api.names import TaskName
 from bench.cli import options
 from bench.measure.limits import Limits
-from bench.pipeline import isolated, sizing, sweeps
+from bench.pipeline import isolated, selection, sizing, sweeps
 from bench.pipeline.sweep_options import Options
 from bench.plugins import catalog
 from bench.tasks import adopt, names
@@ -35,12 +35,14 @@ class Request:
         sweep: the name of a sweep.
         axes: sizes to measure, by dimension.
         budget_s: seconds for measuring; None where no option says.
+        runs_elsewhere: whether the cells are to run in other environments.
     """
 
     globs: Sequence[str] | None
     sweep: str | None
     axes: Mapping[str, tuple[int, ...]]
     budget_s: float | None
+    runs_elsewhere: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,11 +98,7 @@ def of_globs(request: Request) -> Choice:
         InputError: a glob matches no cell, there is no such sweep, or a size is of no dimension.
     """
     began_s = time.monotonic()
-    cells = _selected(request)
-    if not request.globs and request.sweep in (None, sweeps.full.__name__):
-        absent = [f"{name}: {reason}" for (_, name), reason in isolated.absent().items()]
-        options.say_notes([f"Left out: {'; '.join(sorted(absent))}"] if absent else [])
-    return Choice(cells=cells, budget_s=request.budget_s, began_s=began_s)
+    return Choice(cells=_selected(request), budget_s=request.budget_s, began_s=began_s)
 
 
 def of_model(path: Path, description: adopt.Options, request: Request, limits: Limits, results: Path) -> Choice:
@@ -125,7 +123,7 @@ def of_model(path: Path, description: adopt.Options, request: Request, limits: L
     narrowed = dataclasses.replace(request, globs=globs, sweep="full" if is_first else request.sweep, axes=axes)
     # A decoder is measured as it generates. Samples and sizes are those of a pass over all tokens.
     generates = is_first and task.decoder is not None and not (axes or description.dataset or description.shapes)
-    cells = sweeps.generating_cells(adopted.name) if generates else _selected(narrowed)
+    cells = isolated.usable(sweeps.generating_cells(adopted.name)) if generates else _selected(narrowed)
     choice = Choice(
         cells=cells,
         sizes=getattr(task, "sizes", {}),
@@ -146,4 +144,21 @@ def _selected(request: Request) -> list[Cell]:
     for name in dict.fromkeys(TaskName.parse(glob.partition("/")[0]).model for glob in globs):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
-    return sizing.at_sizes(sweeps.select(globs, request.sweep), request.axes)
+    cells = selection.select(globs, request.sweep, say=options.say, with_absent=request.runs_elsewhere)
+    return sizing.at_sizes(cells, request.axes)
+
+
+def elsewhere(
+    request: Request,
+    cells: Sequence[Cell],
+    versions: list[str] | None,
+    pythons: list[Path] | None,
+    *,
+    may_be_large: bool,
+) -> list[Cell]:
+    """The cells of other versions that can be measured with what is here, see `options.with_versions`."""
+    if not request.runs_elsewhere:
+        return list(cells)
+    others = options.with_versions(cells, versions, pythons, may_be_large=may_be_large)
+    of_sweep = request.sweep is not None or not request.globs
+    return selection.here(others, request.globs or (), of_sweep=of_sweep, say=options.say)

@@ -24,7 +24,7 @@ from typing import Annotated
 
 import msgspec
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import canonicalize_name, is_normalized_name
 
 from bench.api import Plugin, cache, files
 from bench.api.cell import Cell
@@ -36,7 +36,7 @@ from bench.measure.interpreter import OWN, Interpreter
 from bench.pipeline import installer
 from bench.pipeline.environment_request import Asked
 from bench.pipeline.installed_packages import Installed, look_into
-from bench.plugins import catalog
+from bench.plugins import catalog, declarations
 
 _WORKER = ("numpy",)
 """Distributions that a worker needs beside those of its plugin."""
@@ -148,16 +148,7 @@ def names_of(cell: Cell) -> list[tuple[str, PluginName]]:
 
 def is_elsewhere(kind: str, name: PluginName) -> bool:
     """Whether a plugin runs in another environment than this process's."""
-    return bool(name.label) or _plugin(kind, name).runs_apart()
-
-
-def _plugin(kind: str, name: PluginName) -> Plugin:
-    match kind:
-        case "exporters":
-            return catalog.exporter(name)
-        case "variants":
-            return catalog.variant_file(name.plugin)  # some are asked for their parts ahead of an option
-    return catalog.runtime(name)
+    return bool(name.label) or bool(declarations.ask(catalog.plugin(kind, name), "runs_apart"))
 
 
 def check_known(cell: Cell) -> None:
@@ -222,7 +213,7 @@ def of(kind: str, name: PluginName) -> Environment:
 
 def digest_of(kind: str, name: PluginName) -> str:
     """A digest of all packages of the environment of a plugin's own; that of its requirements where it is not made."""
-    declared = _isolated(_plugin(kind, name))
+    declared = _isolated(catalog.plugin(kind, name))
     entry = _found(_place(declared))
     return cache.digest(declared.requirements) if entry is None else entry.digest
 
@@ -251,9 +242,11 @@ def last_failure(plugin: Plugin) -> str | None:
 
 
 def _isolated(plugin: Plugin, *, may_be_large: bool = False) -> Declared:
+    """What a plugin's own environment holds; what it names without a version has this process's where it can."""
+    names = [text for text in plugin.isolated if is_normalized_name(text)]
     return Declared(
-        requirements=list(plugin.isolated),
-        others=list(_WORKER),
+        requirements=[text for text in plugin.isolated if text not in names],
+        others=list(dict.fromkeys((*names, *_WORKER))),
         python="",
         may_be_large=may_be_large,
         allowed_by=f"`bench install {plugin.name} --yes`",
@@ -283,7 +276,7 @@ def _names() -> Path:
 
 def _declared(kind: str, name: PluginName) -> Declared:
     if not name.label:
-        return _isolated(_plugin(kind, name))
+        return _isolated(catalog.plugin(kind, name))
     try:
         return msgspec.json.decode(files.read_bytes(_names() / kind / f"{name}.json"), type=Declared)
     except (OSError, InputError, ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from bench.api.errors import BenchError, ChildError, InputError
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.onnxfile.shapes import size_options
-from bench.pipeline import code_digests, operations, prepare, provenance, sweeps
+from bench.pipeline import code_digests, isolated, operations, prepare, provenance, sweeps
 from bench.plugins import catalog, declarations
 from bench.tasks import adopt, formats
 
@@ -63,7 +63,7 @@ def of_model(path: Path, options: adopt.Options, limits: Limits) -> GraphFile:
     adopted = adopt.adopt(path, options, limits=limits)
     task = catalog.task(adopted.name)
     reasons, failed = [], prepare.FailedSteps()
-    for cell in sweeps.cells_of((task.name,), variants=(RAW,)):
+    for cell in isolated.usable(sweeps.cells_of((task.name,), variants=(RAW,))):
         exporter = catalog.exporter(cell.exporter)
         if exporter.format(cell.source) != "onnx":
             continue

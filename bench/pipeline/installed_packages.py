@@ -10,6 +10,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from bench.api.errors import ArtifactError
+from bench.api.plugin import NPM
 from bench.measure import supervised_program
 
 LIMIT_S = 60
@@ -60,8 +61,11 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         return versions
 
     def distributions(self, requires: Iterable[str]) -> tuple[str, ...]:
-        """Canonical names of the distributions that provide some import names; the names themselves where none does."""
-        tops = (name.partition(".")[0] for name in requires)
+        """Canonical names of the distributions that provide some import names; the names themselves where none does.
+
+        Packages of npm are no distributions.
+        """
+        tops = (name.partition(".")[0] for name in requires if not name.startswith(NPM))
         return tuple(dict.fromkeys(canonicalize_name(each) for top in tops for each in self.provides.get(top, [top])))
 
 

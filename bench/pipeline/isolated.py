@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from bench.api import Plugin, loading
 from bench.api.cell import Cell
 from bench.api.errors import BenchError
 from bench.api.program import ProgramRuntime
 from bench.pipeline import environments
-from bench.plugins import catalog
+from bench.plugins import catalog, declarations
 
 
 def plugins() -> list[tuple[str, Plugin]]:
@@ -24,7 +24,7 @@ def plugins() -> list[tuple[str, Plugin]]:
     for kind, load in loaders.items():
         for name in loading.find(kind):
             with contextlib.suppress(BenchError):  # `bench list` says why it cannot be used
-                if (plugin := load(name)).runs_apart():
+                if declarations.ask(plugin := load(name), "runs_apart"):
                     apart.append((kind, plugin))
     return apart
 
@@ -43,9 +43,27 @@ def absent() -> dict[tuple[str, str], str]:
     for name in loading.find("runtimes"):
         with contextlib.suppress(BenchError):
             runtime = catalog.runtime(name)
-            if isinstance(runtime, ProgramRuntime) and not runtime.own_sweep and (reason := runtime.skip()):
+            if not isinstance(runtime, ProgramRuntime) or runtime.own_sweep:
+                continue
+            if reason := declarations.ask(runtime, "skip"):
                 lacking["runtimes", name] = reason
     return lacking
+
+
+def usable(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells without those of plugins whose environment would have to be made first."""
+    return without(cells, unmade())
+
+
+def without(cells: Iterable[Cell], lacking: Container[tuple[str, str]]) -> list[Cell]:
+    """The cells without those of some plugins, which are given by kind and name."""
+    return [cell for cell in cells if not any(part in lacking for part in plugins_of(cell))]
+
+
+def plugins_of(cell: Cell) -> list[tuple[str, str]]:
+    """Kind and name of each plugin of a cell, but for those that another environment runs by a label."""
+    parts = environments.parts_of(cell)
+    return [(kind, catalog.plugin(kind, name).name) for kind, name in parts if not name.label]
 
 
 def make_for(cells: Sequence[Cell]) -> None:
@@ -53,7 +71,7 @@ def make_for(cells: Sequence[Cell]) -> None:
 
     What cannot be made is a reason of the cells that need it.
     """
-    needed = {(kind, each.plugin) for cell in cells for kind, each in environments.names_of(cell) if not each.label}
+    needed = {part for cell in cells for part in plugins_of(cell)}
     for kind, plugin in plugins():
         if (kind, plugin.name) in needed:
             with contextlib.suppress(BenchError, OSError):

@@ -39,7 +39,7 @@ def install() -> Path:
     Raises:
         ArtifactError: npm is not installed, or fails.
     """
-    place = npm.folder()
+    place = npm.place()
     if _is_whole(place):
         return place
     program = shutil.which("npm")

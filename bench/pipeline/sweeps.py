@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fnmatch
 import functools
 import inspect
 import itertools
-import re
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.api import Exporter, Plugin, errors, loading
-from bench.api.cell import RAW, Cell, chain_of, matching
+from bench.api import Exporter, Plugin, loading
+from bench.api.cell import RAW, Cell, chain_of
 from bench.api.errors import InputError, PluginError
 from bench.api.names import NEW, PROMPT, PluginName, ProviderName, Role, TaskName
 from bench.api.program import ProgramRuntime
 from bench.measure import machine
-from bench.pipeline import environments, experiments, isolated
+from bench.pipeline import experiments, isolated
 from bench.plugins import catalog, declarations, generating
 
 P = TypeVar("P", bound=Plugin)
@@ -44,7 +39,7 @@ def quick() -> list[Cell]:
 
 def plain(task: str) -> list[Cell]:
     """A task's plain exports on their usual runtimes, and with all of ONNX Runtime's own optimizations, one thread."""
-    return [cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if is_usual(cell)]
+    return isolated.usable(cell for cell in cells_of((task,), variants=(RAW, "ort-all")) if is_usual(cell))
 
 
 def full() -> list[Cell]:
@@ -157,7 +152,7 @@ def everything() -> list[Cell]:
     names = list(loading.find("models"))
     names += [str(TaskName(name, Role.GENERATION)) for name in names if catalog.task(name).decoder is not None]
     variants = list(dict.fromkeys((RAW, *catalog.variants(), *_CHAINS)))
-    return cells_of(names, variants=variants, threads=threads, with_unmade=True, of_sweep=None)
+    return cells_of(names, variants=variants, threads=threads, of_sweep=None)
 
 
 def _tasks() -> list[str]:
@@ -194,9 +189,9 @@ def other_engines() -> set[PluginName]:
 
 
 def _is_general(cell: Cell) -> bool:
-    """Whether the cell's exporter accepts the model, keeps its numbers, and takes any sizes."""
+    """Whether the cell's exporter accepts the model, keeps its numbers, takes any sizes, and is here."""
     exporter = catalog.exporter(cell.exporter)
-    return is_open(cell) and not exporter.lossy and not exporter.freezes
+    return is_open(cell) and not exporter.lossy and not exporter.freezes and bool(isolated.usable([cell]))
 
 
 def is_usual(cell: Cell) -> bool:
@@ -213,12 +208,9 @@ def cells_of(
     threads: Sequence[int] = (1,),
     exporters: Mapping[str, Exporter] | None = None,
     with_ways_out: bool = False,
-    with_unmade: bool = False,
     of_sweep: str | None = "",
 ) -> list[Cell]:
-    """All cells of some tasks whose parts fit together.
-
-    Plugins that run in an environment of their own are there once that is made.
+    """All cells of some tasks whose parts fit together, also of plugins that are not here: see `isolated`.
 
     Args:
         tasks: names of the tasks.
@@ -227,7 +219,6 @@ def cells_of(
         threads: numbers of threads.
         exporters: by name; None for all exporters.
         with_ways_out: whether to list runtimes that are ways out for other models: see `Runtime.stands_in_for`.
-        with_unmade: whether to list plugins whose environment would have to be made first, too.
         of_sweep: the sweep whose own runtimes to list, too, see `Runtime.own_sweep`; None for those of all sweeps.
     """
     cells = []
@@ -258,16 +249,7 @@ def cells_of(
                 for chain, opener, batch, number in itertools.product(fitting, opening, batches, threads)
                 for provider in providers(opener.listed)
             ]
-    return cells if with_unmade else _made(cells, isolated.unmade())
-
-
-def _made(cells: Sequence[Cell], unmade: AbstractSet[tuple[str, str]]) -> list[Cell]:
-    """The cells without those of some plugins, as those whose environment would have to be made first."""
-    if not unmade:
-        return list(cells)
-    return [
-        cell for cell in cells if unmade.isdisjoint((kind, name.plugin) for kind, name in environments.parts_of(cell))
-    ]
+    return cells
 
 
 def _sound(kind: str, load: Callable[[str], P]) -> dict[str, P]:
@@ -295,122 +277,11 @@ def named() -> dict[str, Callable[[], list[Cell]]]:
     }
 
 
-def select(globs: Sequence[str], sweep: str | None) -> list[Cell]:
-    """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
-
-    A glob that is a whole cell path names that cell, with whatever chain, batch and threads it says. Plugins whose
-    environment would have to be made first are there where a glob has their name; without globs, what `isolated.absent`
-    names is left out.
-
-    Raises:
-        InputError: no such sweep, or a glob that matches nothing.
-    """
-    if sweep is not None and sweep not in named():
-        raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, named())}")
-    if not globs:
-        return _made(named()[sweep or full.__name__](), isolated.absent().keys())
-    pool = functools.cache(named()[sweep] if sweep else everything)  # not built for globs that are paths of cells
-    chosen: dict[Cell, None] = {}
-    for glob_at_sizes in globs:
-        glob, request = _apart(glob_at_sizes)
-        is_path = glob.count("/") == 6 and not any(sign in glob for sign in "*?[")
-        cells = [_checked(Cell.from_path(glob))] if is_path else _of_glob(glob, pool(), of_sweep=sweep is not None)
-        for cell in cells:
-            role, sizes = request.role or cell.task.role, request.sizes or cell.task.sizes
-            chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
-    for name in {cell.task for cell in chosen}:
-        catalog.task(name)  # refuses sizes that the task does not have
-    return list(chosen)
-
-
-def _of_glob(glob: str, pool: Sequence[Cell], *, of_sweep: bool) -> list[Cell]:
-    """The cells that a glob matches.
-
-    Args:
-        glob: the glob.
-        pool: the cells to choose from.
-        of_sweep: whether these are a sweep that was asked for, whose own runtimes need not be named.
-
-    Raises:
-        InputError: there is none.
-    """
-    cells = matching(pool, glob)
-    if not cells:
-        raise InputError(f"no cell matches {glob!r}; {_nearest(glob, pool)}")
-    cells = cells if of_sweep else _of_no_sweep_but_named(cells, glob)
-    ways = isolated.absent()
-    lacking = {part for part in (ways if of_sweep else isolated.unmade()) if part[1] not in re.split(r"[/+]", glob)}
-    usable = _made(cells, lacking)
-    if not usable:
-        needed = {(kind, name.plugin) for cell in cells for kind, name in environments.parts_of(cell)}
-        fixes = [f"{name}: {ways[kind, name]}" for kind, name in sorted(lacking & needed)]
-        raise InputError(f"the cells that {glob!r} matches need what is not here", fix="; ".join(fixes))
-    return usable
-
-
-def _of_no_sweep_but_named(cells: Sequence[Cell], glob: str) -> list[Cell]:
-    """The cells without those of runtimes that only a sweep of their own measures, but for runtimes that a glob names.
-
-    Raises:
-        InputError: no cell is left.
-    """
-    parts = [part for part in (*glob.split("/"), *re.split(r"[/*?]", glob)) if part.strip("*?")]
-
-    def is_named(cell: Cell) -> bool:
-        return any(fnmatch.fnmatchcase(str(cell.runtime), part) for part in parts)
-
-    chosen = [cell for cell in cells if not catalog.runtime(cell.runtime).own_sweep or is_named(cell)]
-    if not chosen:
-        names = sorted({str(cell.runtime) for cell in cells})
-        raise InputError(f"{glob!r} matches cells of {', '.join(names)} alone, which a glob has to name")
-    return chosen
-
-
-def _apart(glob: str) -> tuple[str, TaskName]:
-    """A glob over cells of tasks as they are, and the request that it asks for: a role, sizes, or neither."""
-    task, slash, rest = glob.partition("/")
-    request = TaskName.parse(task)
-    own = TaskName(request.model, request.role if request.role is Role.GENERATION else Role.INFERENCE)
-    return f"{own}{slash}{rest}", request
-
-
-def _checked(cell: Cell) -> Cell:
-    """Check that all parts of a cell exist and fit together.
-
-    Raises:
-        InputError: a part does not exist, or does not fit another part.
-    """
-    task, exporter, runtime = catalog.task(cell.task), catalog.exporter(cell.exporter), catalog.runtime(cell.runtime)
-    for name in cell.chain:
-        catalog.variant(name)
-    if cell.source not in task.sources:
-        raise InputError(f"{cell.task} has no source {cell.source!r}; {errors.suggest(cell.source, task.sources)}")
-    if exporter.sources and cell.source not in exporter.sources:
-        raise InputError(f"{cell.exporter} exports {' and '.join(exporter.sources)}, not {cell.source}")
-    if exporter.format(cell.source) not in runtime.formats:
-        raise InputError(f"{cell.runtime} opens {', '.join(runtime.formats)}, not {exporter.format(cell.source)}")
-    runtime.check_provider(str(cell.provider))
-    environments.check_known(cell)
-    return cell
-
-
-def _nearest(glob: str, pool: Sequence[Cell]) -> str:
-    """A suggestion for the first part of a glob that no cell has; a path of a model is no glob."""
-    if Path(glob).exists():
-        return f"to measure the model in {glob}: `bench run --model {shlex.quote(glob)}`"
-    for part in glob.split("/"):
-        names = {name for cell in pool for name in cell.path.split("/")[:-1]}
-        if part and not any(sign in part for sign in "*?[") and part not in names:
-            known = part in loading.in_repository("models")
-            return f"it is {loading.IN_REPOSITORY}" if known else errors.suggest(part, sorted(names))
-    return "see `bench run --dry-run` for what there is"
-
-
 def baselines(task_name: str, batch: int, threads: int) -> list[Cell]:
     """The task's plain native cells in the order of its sources: the first cell that works is the baseline."""
     native = {"native": catalog.exporter("native")}
     cells = cells_of((task_name,), variants=(RAW,), batches=(batch,), threads=(threads,), exporters=native)
-    return [cell for cell in cells if is_usual(cell)]
+    return isolated.usable(filter(is_usual, cells))
 
 
 def in_place_of(baseline: Cell) -> list[Cell]:
@@ -437,4 +308,4 @@ def in_place_of(baseline: Cell) -> list[Cell]:
             return False
         return differs and cell.source == baseline.source and str(cell.provider) == runtime.providers()[0]
 
-    return sorted(filter(is_other, cells), key=rank)
+    return sorted(isolated.usable(filter(is_other, cells)), key=rank)

@@ -135,6 +135,24 @@ def variant(name: PluginName | str) -> NamedVariant:
     raise InputError(f"no variant named {name.listed!r}; {suggest(name.listed, variants())}")
 
 
+def plugin(kind: str, name: PluginName) -> Plugin:
+    """The plugin of a name in a cell; of a variant, the file, which a search asks ahead of an option.
+
+    Args:
+        kind: `exporters`, `variants` or `runtimes`.
+        name: the name.
+
+    Raises:
+        InputError: there is no plugin of that name.
+    """
+    match kind:
+        case "exporters":
+            return exporter(name)
+        case "variants":
+            return variant_file(name.listed) if name.listed in find("variants") else variant(name).variant
+    return runtime(name)
+
+
 def forget() -> None:
     """Forget all plugins, so that the next call looks for them anew: call it after the search path has changed."""
     for cached in (find, _load_module, _load, task, variants, variant):

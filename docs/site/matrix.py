@@ -74,7 +74,7 @@ def table() -> str:
         "| :-- | :-- |",
         *(f"| {title} | {', '.join(texts)} |" for title, texts in rows.items()),
     ]
-    return "\n".join([*lines, "", f"{APART}: in an environment of its own, which `bench install` makes."]) + "\n"
+    return "\n".join([*lines, "", f"{APART}: in an environment of its own, which `bench install --yes` makes."]) + "\n"
 
 
 def main() -> None:

@@ -40,6 +40,8 @@ SMALL_BATCHES = [1, 4]
 NUM_SMALL = 4
 ENOUGH = 32
 """Samples that show a loss of 0.1 dB at most, if none of them loses anything."""
+NOT_EXPORTED = {("crnn", "tf_onnx_keras"), ("codegen_lm", "tf_onnx_keras")}
+"""Tasks with a layer that an exporter cannot follow."""
 T = TypeVar("T")
 SAME = 1e-5
 """Largest difference over the largest magnitude that other sums of the same products may make."""
@@ -59,7 +61,7 @@ def plain_cells(task: Task) -> list[Cell]:
     for source in task.sources:
         for name in loading.find("exporters"):
             exporter = catalog.exporter(name)
-            if exporter.lossy:  # an export in another precision is another model
+            if exporter.lossy or (task.name, name) in NOT_EXPORTED:  # in another precision it is another model
                 continue
             artifact_format = exporter.format(source)
             if not exporter.sources or (source in exporter.sources and artifact_format == "onnx"):
@@ -231,6 +233,14 @@ def test_task_has_its_own_form_and_an_export_in_each_framework(task: str) -> Non
         exporters = [str(cell.exporter) for cell in CELLS.values() if (str(cell.task), cell.source) == (task, source)]
         assert [not catalog.exporter(name).sources for name in exporters].count(True) == 1
         assert len(exporters) >= 2
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("task", "exporter"), sorted(NOT_EXPORTED))
+def test_a_layer_that_an_exporter_cannot_follow_is_refused(task: str, exporter: str, laboratory: Laboratory) -> None:
+    cell = Cell.from_path(f"{task}/tf/{exporter}/raw/onnxruntime/cpu/b1t1")
+    with pytest.raises(BenchError, match=r"the layer (Lstm|Decoder) computes in TensorFlow or NumPy, where Keras's"):
+        laboratory.workers.artifact_of(cell)
 
 
 @pytest.mark.parametrize("path", marked(OWN_FORMS))

@@ -43,13 +43,13 @@ def bisect(
     from bench.features.bisect import render as report
     from bench.measure.block import Method
     from bench.measure.limits import Limits
-    from bench.pipeline import sweeps
+    from bench.pipeline import selection
     from bench.tasks import adopt
 
     name = TaskName.parse(cell.partition("/")[0]).model
     if name not in loading.find("models"):
         adopt.recall(name)  # a model of one's own, measured before
-    chosen = bisecting.one_cell(sweeps.select([cell], None), package)
+    chosen = bisecting.one_cell(selection.select([cell], None), package)
     names = releases.between(package, good, bad)
     ends_s = time.monotonic() + units.seconds(budget) if budget else math.inf
     step_s = units.seconds(timeout) if timeout else None

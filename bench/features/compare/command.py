@@ -138,7 +138,7 @@ def _versions(
     from bench.cli import progress
     from bench.features.compare import versions
     from bench.measure.limits import Limits
-    from bench.pipeline import sweeps
+    from bench.pipeline import selection, sweeps
     from bench.report.terminal import Console
     from bench.tasks import adopt
 
@@ -148,13 +148,15 @@ def _versions(
         adopted = adopt.adopt(model, description)
         options.say_notes(adopted.notes)
         cells = (
-            sweeps.select([f"{adopted.name}/{glob}" for glob in globs], None) if globs else sweeps.plain(adopted.name)
+            selection.select([f"{adopted.name}/{glob}" for glob in globs], None)
+            if globs
+            else sweeps.plain(adopted.name)
         )
     elif globs:
         tasks = [glob for glob in globs if glob in loading.find("models")]  # the plain exports, as of a model
         others = [glob for glob in globs if glob not in tasks]
         cells = [cell for task in tasks for cell in sweeps.plain(task)] + (
-            sweeps.select(others, None) if others else []
+            selection.select(others, None) if others else []
         )
     else:
         raise InputError("say which cells to compare: globs, or --model FILE")

@@ -13,7 +13,7 @@ from bench.features.compare.changes import Change, same_graph
 from bench.measure.block import Method, Result
 from bench.measure.goal import Goal
 from bench.measure.parallel import on_all_cores
-from bench.pipeline import flow, prepare, run_split, sweeps, verify
+from bench.pipeline import flow, prepare, run_split, selection, sweeps, verify
 from bench.pipeline.flow import Verified
 from bench.pipeline.measuring import measure_pairs
 from bench.pipeline.quality import BROKEN
@@ -45,7 +45,7 @@ def pairs(before: str, after: str, globs: Sequence[str]) -> list[tuple[Cell | No
         errors = []
         for name in cells:
             try:
-                cells[name] |= _by_rest(sweeps.select([f"{name}/{glob}"], None))
+                cells[name] |= _by_rest(selection.select([f"{name}/{glob}"], None))
             except InputError as error:
                 errors.append(error)
         if len(errors) == len(cells):

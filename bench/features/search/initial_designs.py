@@ -14,7 +14,7 @@ from bench.api.names import ProviderName, Role
 from bench.features.search.design import Design, design
 from bench.features.search.proposals import FIGURES, LATENCY, SIZE
 from bench.measure.limits import Limits
-from bench.pipeline import prepare, sweeps
+from bench.pipeline import isolated, prepare, sweeps
 from bench.plugins import catalog
 from bench.records.rows import Row
 
@@ -27,7 +27,7 @@ def matrix(task: str, batch: int, threads: int) -> list[Cell]:
     cells: list[Cell] = []
     with contextlib.suppress(InputError):  # without the repository there are no tasks to sweep over
         cells = [cell for cell in sweeps.full() if str(cell.task) == task and (cell.batch, cell.threads) == (1, 1)]
-    cells = cells or sweeps.cells_of((task,), variants=(RAW,))
+    cells = isolated.usable(cells or sweeps.cells_of((task,), variants=(RAW,)))
     return [dataclasses.replace(cell, batch=batch, threads=threads) for cell in cells]
 
 
@@ -46,7 +46,7 @@ def bases(task: str, batch: int, threads: int, rows: Sequence[Row], field: str =
     """
     figures = {row.cell: getattr(row, field) for row in rows if row.status == "ok" and getattr(row, field) is not None}
     chains = dict.fromkeys((RAW, *(row.variant for row in rows if is_lossless(row.variant))))
-    cells = sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,))
+    cells = isolated.usable(sweeps.cells_of((task,), variants=tuple(chains), batches=(batch,), threads=(threads,)))
     cells.sort(key=lambda cell: figures.get(cell.path, math.inf))  # stable: what was not timed stays in its order
     exports: dict[tuple[str | None, tuple[str, ...], ProviderName], _Base] = {}
     for name, formats in [*((variant.name, variant.formats) for variant in catalog.mixing()), (None, None)]:

@@ -16,7 +16,7 @@ import pytest
 from bench.api import npm
 from bench.api.cell import Cell
 from bench.api.errors import ArtifactError
-from bench.pipeline import code_digests, npm_packages, provenance
+from bench.pipeline import code_digests, environments, npm_packages, provenance
 from bench.plugins import catalog
 from support import node
 
@@ -29,7 +29,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the packages, which is not there; Node.js is, and npm is a script that `npm_does` writes."""
     folder = tmp_path / "share" / "digest"
     monkeypatch.setattr(npm, "PLACES", folder.parent)
-    monkeypatch.setattr(npm, "folder", lambda: folder)
+    monkeypatch.setattr(npm, "place", lambda: folder)
+    monkeypatch.delenv(npm.FOLDER, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     (tmp_path / "bin").mkdir()
     npm_does(tmp_path, "exit 0")
@@ -139,10 +140,14 @@ def test_an_installation_that_fails_leaves_nothing(place: Path, tmp_path: Path) 
 
 def installing(place: Path) -> subprocess.Popen[bytes]:
     """Another process that installs the packages."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), npm.FOLDER: str(place)}
-    return subprocess.Popen(
-        [sys.executable, "-c", "from bench.pipeline import npm_packages; npm_packages.install()"], env=environment
-    )
+    code = f"""if True:
+        from pathlib import Path
+        from bench.api import npm
+        from bench.pipeline import npm_packages
+        npm.place = lambda: Path({str(place)!r})
+        npm_packages.install()
+    """
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def test_what_a_killed_installation_left_is_removed_by_the_next(place: Path, tmp_path: Path) -> None:
@@ -190,3 +195,21 @@ def test_figures_depend_on_the_program_and_on_what_runs_it(tmp_path: Path, monke
 def test_the_packages_are_there_where_npm_is() -> None:
     """`make install` installs them; a version that is pinned and cannot work is to fail tests, not to skip them."""
     assert npm.lacking([NAME]) is None
+
+
+def test_the_folder_that_a_variable_names_to_a_worker_is_not_touched(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "of another program"
+    other.mkdir()
+    (other / "file").touch()
+    monkeypatch.setenv(npm.FOLDER, str(other))
+    npm_does(tmp_path, "/bin/mkdir node_modules")
+    assert npm_packages.install() == place
+    assert (other / "file").exists()
+
+
+def test_packages_of_npm_are_no_distributions_of_another_environment() -> None:
+    requires = catalog.runtime("litert_js").requires
+    assert any(name.startswith("npm:") for name in requires)
+    assert environments.own().distributions(requires) == ("ai-edge-litert",)

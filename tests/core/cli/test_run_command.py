@@ -16,7 +16,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.cli import main, run, run_output
 from bench.measure import machine
-from bench.pipeline import sweep, sweep_options, sweeps
+from bench.pipeline import selection, sweep, sweep_options, sweeps
 from bench.tasks import adopt, names
 from support import rows
 from support.features import needs
@@ -117,11 +117,11 @@ def test_a_pattern_with_the_name_of_the_file_selects_a_model_that_had_to_be_name
 def test_load_takes_the_same_patterns(pattern: str, other_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
 
-    def select(globs: Sequence[str], _: str | None) -> list[Cell]:
+    def select(globs: Sequence[str], *_: object, **__: object) -> list[Cell]:
         asked.append(globs)
         raise InputError("enough")
 
-    monkeypatch.setattr(sweeps, "select", select)
+    monkeypatch.setattr(selection, "select", select)
     monkeypatch.setattr(sys, "argv", ["bench", "load", "--model", other_model, pattern])
     with pytest.raises(SystemExit) as end:
         main.main()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bench.api.errors import InputError
 from bench.measure.comparison import CELL
-from bench.pipeline import experiments, sweeps
+from bench.pipeline import experiments, selection, sweeps
 from bench.records import assemble
 from bench.records.rows import COLUMNS
 from bench.records.store import Record
@@ -32,7 +32,7 @@ def stored(cell: sweeps.Cell) -> Record:
 def test_cells_exist_and_columns_do() -> None:
     """Every name in a path is a plugin's, and what does not fit together is refused."""
     for cell in sweeps.seed():
-        assert sweeps.select([cell.path], None) == [cell]
+        assert selection.select([cell.path], None) == [cell]
     for experiment in experiments.EXPERIMENTS:
         assert set(experiment.columns) <= set(COLUMNS)
         assert experiment.columns or len(experiment.cells) == 2

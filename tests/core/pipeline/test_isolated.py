@@ -22,7 +22,7 @@ from bench.measure import lease
 from bench.measure.limits import Limits
 from bench.measure.process import Child
 from bench.measure.session import Worker
-from bench.pipeline import environments, installer, prepare, sweeps
+from bench.pipeline import environments, installer, prepare, selection, sweeps
 from bench.plugins import catalog
 from bench.records import folder
 from support.other_environments import environment_with
@@ -190,13 +190,13 @@ def test_a_sweep_has_such_plugins_once_their_environment_is_made(
     installed: list[str], command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeps, "_tasks", lambda: ["toy"])
-    assert CELL not in [cell.path for cell in sweeps.full()]
+    assert CELL not in [cell.path for cell in selection.select([], "full")]
     assert installed == [], "nothing is installed to list a sweep"
     states = {each.name: each.environment for each in listed()["runtimes"]}
     assert states["apart"] == "an environment of its own, which `bench install apart --yes` makes"
     assert states["null"] == ""
     assert command("install").count("apart: ") == 2, "an exporter and a runtime"
-    assert CELL in [cell.path for cell in sweeps.full()]
+    assert CELL in [cell.path for cell in selection.select([], "full")]
     (state,) = (each.environment for each in listed()["runtimes"] if each.name == "apart")
     assert state.startswith("an environment of its own, ")
     assert state.endswith(" MB")
@@ -208,16 +208,24 @@ def test_sweeps_and_globs_have_no_plugin_whose_environment_is_not_made(
     monkeypatch.setattr(sweeps, "_tasks", lambda: ["toy"])
     monkeypatch.setattr(sweeps, "QUICK_TASK", "toy")
     for sweep in ("quick", "full", "scaling", "threads", "everything"):
-        assert not [cell.path for cell in sweeps.select([], sweep) if "apart" in cell.path], sweep
-    assert not [cell.path for cell in sweeps.select(["toy/*"], None) if "apart" in cell.path]
-    assert {cell.runtime.plugin for cell in sweeps.select(["toy/null/native/raw/apart/*"], None)} == {"apart"}
+        notes: list[str] = []
+        cells = selection.select([], sweep, say=notes.append)
+        assert not [cell.path for cell in cells if "apart" in cell.path], sweep
+        assert [note for note in notes if "apart: `bench install apart --yes` makes its environment" in note], sweep
+    notes = []
+    cells = selection.select(["toy/*", "*/cpu/b1t1"], None, say=notes.append)
+    assert not [cell.path for cell in cells if "apart" in cell.path]
+    assert len(notes) == 1, "for two globs"
+    assert selection.select(["toy/null/native/raw/null/*"], None, say=notes.append)
+    assert len(notes) == 1, "nothing of it matches"
+    assert {cell.runtime.plugin for cell in selection.select(["toy/null/native/raw/apart/*"], None)} == {"apart"}
     with pytest.raises(InputError, match=r"need what is not here \(apart: `bench install apart --yes` makes its env"):
-        sweeps.select(["*/raw/apar?/*"], None)
+        selection.select(["*/raw/apar?/*"], None)
     listing = command("run", "--dry-run", "--sweep", "full")
     assert "Left out: apart: `bench install apart --yes` makes its environment" in listing
     assert installed == []
     command("install")
-    assert [cell.path for cell in sweeps.select(["toy/*"], None) if "apart" in cell.path]
+    assert [cell.path for cell in selection.select(["toy/*"], None) if "apart" in cell.path]
 
 
 def test_yes_makes_what_the_cells_need_before_the_sweep(
@@ -291,3 +299,102 @@ def test_a_file_that_is_made_elsewhere_is_right_here(name: str, tmp_path: Path) 
 def test_a_mixing_variant_is_placed_ahead_of_its_option(name: str) -> None:
     """A search asks for the parts of a model before there are letters, and no option of these is listed."""
     assert not environments.is_elsewhere("variants", PluginName.parse(name))
+
+
+VARIANT = """
+from bench.api import Variant
+
+class Named(Variant):
+    formats = ("null",)
+    options = ("4", "50")
+    {attributes}
+
+    def apply(self, source, target, *, option, task):
+        target.write_bytes(source.read_bytes())
+        return {{}}
+"""
+
+
+@pytest.fixture
+def variant(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Writes a variant with two options."""
+    monkeypatch.setattr(sweeps, "_tasks", lambda: ["toy"])
+
+    def write(name: str, attributes: str = "") -> None:
+        (plugin_folder / "variants").mkdir(exist_ok=True)
+        (plugin_folder / "variants" / f"{name}.py").write_text(VARIANT.format(attributes=attributes))
+        catalog.forget()
+
+    return write
+
+
+def test_the_name_of_a_variants_file_may_have_a_hyphen(
+    variant: Callable[..., None], command: Callable[..., str]
+) -> None:
+    variant("my-prune")
+    cell = "toy/null/native/my-prune-50/null/cpu/b1t1"
+    command("run", cell, "--launches", "1")
+    (record,) = (each for each in folder.read(Path("results")).records.values() if each.cell.path == cell)
+    assert record.quality is not None
+    assert record.quality.fidelity == "exact"
+
+
+def test_an_absent_variant_is_left_out_unless_a_glob_has_its_option(
+    installed: list[str], variant: Callable[..., None], command: Callable[..., str]
+) -> None:
+    variant("my-own", 'requires, isolated = ("demo",), ("demo==3.0",)')
+    notes: list[str] = []
+    assert not [cell for cell in selection.select(["toy/*"], None, say=notes.append) if "my-own" in cell.path]
+    assert "my-own: `bench install my-own --yes` makes its environment" in notes[0]
+    assert {cell.variant for cell in selection.select(["*/my-own-4/null/*"], None)} == {"my-own-4"}
+    command("run", "toy/null/native/my-own-4/null/cpu/b1t1", "--launches", "1", "--yes")
+    assert installed == ["demo==3.0", "numpy"]
+
+
+@pytest.mark.parametrize("method", ["skip", "runs_apart"])
+def test_a_plugin_whose_state_cannot_be_asked_stops_no_other(
+    plugin_folder: Path, command: Callable[..., str], method: str
+) -> None:
+    (plugin_folder / "runtimes").mkdir(exist_ok=True)
+    lines = ["from bench.api.program import ProgramRuntime", "class Broken(ProgramRuntime):", '    formats = ("null",)']
+    lines += [
+        "    def command(self, *_, **__):",
+        '        return ["true"]',
+        f"    def {method}(self):",
+        "        raise ValueError(1)",
+    ]
+    (plugin_folder / "runtimes" / "broken.py").write_text("\n".join(lines))
+    command("run", "toy/null/native/raw/null/*", "--launches", "1")
+
+
+def test_another_environment_may_run_what_is_not_here(installed: list[str], command: Callable[..., str]) -> None:
+    """Its cells are chosen by a glob without its name, and the environment is that of `--with`."""
+    cells = command("run", "toy/*/cpu/b1t1", "--with", "demo==2.0", "--dry-run").splitlines()
+    assert "toy/null/native/raw/apart@2.0/cpu/b1t1" in cells
+    assert "toy/null/apart@2.0/raw/null/cpu/b1t1" in cells
+    assert not [cell for cell in cells if "/apart/" in cell]
+    assert installed == []
+
+
+def test_what_a_plugin_names_without_a_version_has_the_version_that_is_here(
+    installed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraints: list[str] = []
+    resolved = installer.resolved
+
+    def noted(wanted: list[str], beside: list[str], python: str) -> str:
+        constraints.extend(beside)
+        return resolved(wanted, beside, python)
+
+    monkeypatch.setattr(installer, "resolved", noted)
+    runtime = catalog.runtime("apart")
+    monkeypatch.setattr(type(runtime), "isolated", ("demo==3.0", "msgspec"))
+    environments.make_isolated(runtime)
+    assert installed == ["demo==3.0", "msgspec", "numpy"]
+    assert [text for text in constraints if text.startswith("msgspec==")]
+
+
+def test_environments_of_a_sweep_under_way_are_not_removed(command: Callable[..., str]) -> None:
+    with lease.hold():
+        assert "another `bench` prepares or measures" in command("clean", "--environments", code=2)
+        command("clean", "--environments", "--dry-run")

@@ -27,7 +27,7 @@ FRAMEWORKS = (
 SWEEP = """
 import json, sys
 from pathlib import Path
-from bench.pipeline import sweeps
+from bench.pipeline import selection
 from bench.measure import machine
 from bench.measure.block import Method
 from bench.measure.clock import BurstPlan
@@ -50,7 +50,7 @@ limits = Limits.of(step_s=60, memory_bytes=2**30)
 method = Method(min_passes=3, max_passes=3, max_lost_share=9, burst=tiny, limits=limits)
 store = Store(Path("results"), machine.name())
 Sweep(store, Options(method=method, goal=Goal(min_launches=1, max_launches=1)), Silent()).run(
-    sweeps.select(["toy/*"], None)
+    selection.select(["toy/*"], None)
 )
 rows = assemble.rows(store.current_records())
 tables.render(rows, format="md")

@@ -13,7 +13,7 @@ from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.api.names import TaskName
 from bench.measure.limits import Limits
-from bench.pipeline import prepare, provenance, sizing, sweeps
+from bench.pipeline import prepare, provenance, selection, sizing
 from bench.plugins import catalog
 from bench.tasks import adopt
 
@@ -108,18 +108,18 @@ def test_sizes_of_a_request_to_generate_are_told_once() -> None:
     with pytest.raises(InputError, match=r"prompt=256 tells its sizes already: leave prompt out of --dim"):
         sizing.at_sizes([decode], {"prompt": (128,)})
     with pytest.raises(InputError, match=r"they read codegen_lm~generate@new=64,prompt=256$"):
-        sweeps.select(["codegen_lm~generate@new=0,prompt=8/*"], None)
+        selection.select(["codegen_lm~generate@new=0,prompt=8/*"], None)
 
 
 @pytest.mark.usefixtures("wide")
 def test_globs_may_name_sizes() -> None:
-    found = sweeps.select(["wide@width=5/null/native/*"], None)
+    found = selection.select(["wide@width=5/null/native/*"], None)
     assert {str(cell.task) for cell in found} == {"wide@width=5"}
     assert {cell.variant for cell in found} >= {"raw", "free", "frozen"}
     with pytest.raises(InputError, match="not sizes of a task: 'wide@width'"):
-        sweeps.select(["wide@width/*"], None)
+        selection.select(["wide@width/*"], None)
     with pytest.raises(InputError, match="wide has no dimension 'height' of any size"):
-        sweeps.select(["wide@height=5/null/native/raw/null/cpu/b1t1"], None)
+        selection.select(["wide@height=5/null/native/raw/null/cpu/b1t1"], None)
 
 
 @pytest.mark.usefixtures("wide")

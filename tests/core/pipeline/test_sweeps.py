@@ -13,7 +13,7 @@ from bench.api import loading, npm
 from bench.api.cell import Cell
 from bench.api.errors import InputError
 from bench.measure import machine
-from bench.pipeline import isolated, sweeps
+from bench.pipeline import isolated, selection, sweeps
 from bench.pipeline.waves import Wave, in_waves
 from bench.plugins import catalog
 
@@ -58,7 +58,7 @@ def _plugins(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @functools.cache
 def full() -> tuple[Cell, ...]:
     """The full sweep of the plugins above, for tests that add none."""
-    return tuple(sweeps.select([], "full"))
+    return tuple(selection.select([], "full"))
 
 
 def paths(cells: list[Cell]) -> list[str]:
@@ -81,19 +81,19 @@ def test_batches_and_threads() -> None:
 
 
 def test_globs_choose_of_everything_there_is() -> None:
-    found = paths(sweeps.select(["toy/*/null/cpu/b1t1"], None))
+    found = paths(selection.select(["toy/*/null/cpu/b1t1"], None))
     assert found == [f"toy/null/native/{name}/null/cpu/b1t1" for name in ("raw", "halve", "prune")]
-    assert {cell.threads for cell in sweeps.select(["toy"], None)} == {1, 3}
+    assert {cell.threads for cell in selection.select(["toy"], None)} == {1, 3}
 
 
 def test_cells_are_chosen_once_in_the_order_of_the_globs() -> None:
-    found = paths(sweeps.select(["*/halve/null/cpu/b1t1", "toy/*/null/cpu/b1t1"], None))
+    found = paths(selection.select(["*/halve/null/cpu/b1t1", "toy/*/null/cpu/b1t1"], None))
     assert [path.split("/")[3] for path in found] == ["halve", "raw", "prune"]
 
 
 def test_whole_path_names_any_chain_batch_and_threads() -> None:
     path = "toy/null/native/prune+halve+prune/twin/cpu-slow/b7t5"
-    assert paths(sweeps.select([path], None)) == [path]
+    assert paths(selection.select([path], None)) == [path]
 
 
 @pytest.mark.parametrize(
@@ -116,18 +116,18 @@ def test_whole_path_names_any_chain_batch_and_threads() -> None:
 )
 def test_glob_that_matches_nothing_says_what_may_have_been_meant(glob: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweeps.select([glob], None)
+        selection.select([glob], None)
 
 
 def test_one_bad_glob_is_an_error_though_others_match() -> None:
     with pytest.raises(InputError, match="no cell matches 'tooy'"):
-        sweeps.select(["toy", "tooy"], None)
+        selection.select(["toy", "tooy"], None)
 
 
 def test_variant_of_another_format_is_refused_when_the_cell_is_made(plugin_folder: Path) -> None:
     """Not here: the format may change along a chain."""
     path = "toy/null/native/elsewhere/null/cpu/b1t1"
-    assert paths(sweeps.select([path], None)) == [path]
+    assert paths(selection.select([path], None)) == [path]
 
 
 def test_the_quick_sweep_has_the_plain_exports_alone() -> None:
@@ -143,18 +143,18 @@ def test_named_sweeps(plugin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     shutil.copytree(loading.PLUGINS / "models" / "toy", plugin_folder / "models" / "mine")
     catalog.forget()
     monkeypatch.setattr(sweeps, "QUICK_TASK", "mine")
-    full, quick = sweeps.select([], "full"), sweeps.select([], "quick")
-    assert sweeps.select([], None) == full
+    full, quick = selection.select([], "full"), selection.select([], "quick")
+    assert selection.select([], None) == full
     assert set(quick) < set(full)
     assert {cell.threads for cell in full} == {1, 3}
     assert {str(cell.task) for cell in full} == set(loading.find("models")) - {"toy"}
     assert {"mine", "super_resolution"} < {str(cell.task) for cell in full}
     assert {(str(cell.task), cell.threads, cell.variant) for cell in quick} == {("mine", 1, "raw")}
-    assert sweeps.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE.replace("toy", "mine"))]
+    assert selection.select(["*/null/cpu/*"], "quick") == [Cell.from_path(BASELINE.replace("toy", "mine"))]
     with pytest.raises(InputError, match="no cell matches"):
-        sweeps.select(["*/b1t3"], "quick")
+        selection.select(["*/b1t3"], "quick")
     with pytest.raises(InputError, match="no sweep named 'quik'; did you mean 'quick'"):
-        sweeps.select([], "quik")
+        selection.select([], "quik")
 
 
 @pytest.fixture
@@ -169,25 +169,25 @@ def page(plugin_folder: Path) -> str:
 
 def test_a_runtime_of_its_own_sweep_is_in_no_other_unless_it_is_named(page: str) -> None:
     assert page not in paths(sweeps.full())
-    assert page not in paths(sweeps.select(["mine/*"], None))
-    assert page not in paths(sweeps.select(["*/cpu/*"], None))
+    assert page not in paths(selection.select(["mine/*"], None))
+    assert page not in paths(selection.select(["*/cpu/*"], None))
     for glob in (page, "*/paged/*", "mine/*/pag*/cpu/*", "mine*paged/cpu/*", "paged/*", "mine/paged/*"):
-        found = paths(sweeps.select([glob], None))
+        found = paths(selection.select([glob], None))
         assert page in found
         assert {path.split("/")[4] for path in found} == {"paged"}
     with pytest.raises(InputError, match=r"matches cells of paged alone, which a glob has to name"):
-        sweeps.select(["mine*aged/cpu/b1t1"], None)
+        selection.select(["mine*aged/cpu/b1t1"], None)
 
 
 def test_the_web_sweep_has_its_runtimes_beside_the_usual_ones(page: str) -> None:
     """Also where globs choose of it, which need not name them."""
     usual = BASELINE.replace("toy", "mine")
     for globs in ([], ["mine/*"]):
-        found = [path for path in paths(sweeps.select(globs, "web")) if path.startswith("mine/")]
+        found = [path for path in paths(selection.select(globs, "web")) if path.startswith("mine/")]
         assert {path for path in found if path.endswith("t1")} == {page, page.replace("cpu", "cpu-slow"), usual}
         assert {path.rpartition("t")[2] for path in found} == {"1", "3"}
         assert len(found) == len(set(found))
-    assert page in paths(sweeps.select(["mine/*"], "everything"))
+    assert page in paths(selection.select(["mine/*"], "everything"))
 
 
 def test_baseline_is_the_plain_native_cell_of_its_group() -> None:
@@ -199,17 +199,17 @@ def test_runtime_that_cannot_work_here_is_still_a_cell(plugin_folder: Path) -> N
     """A row that says why is worth more than no row."""
     (plugin_folder / "runtimes" / "twin.py").write_text(RUNTIME.format(requires=("nothing_of_that_name",)))
     catalog.forget()
-    (cell,) = sweeps.select(["toy/null/native/raw/twin/cpu/b1t1"], None)
+    (cell,) = selection.select(["toy/null/native/raw/twin/cpu/b1t1"], None)
     assert catalog.skip_reason(cell) == "twin: nothing_of_that_name not installed; pip install nothing_of_that_name"
 
 
 def test_broken_file_leaves_the_other_plugins_their_cells(plugin_folder: Path) -> None:
-    before = sweeps.select(["toy/*"], None)
+    before = selection.select(["toy/*"], None)
     for kind in ("exporters", "variants", "runtimes"):
         (plugin_folder / kind).mkdir(exist_ok=True)
         (plugin_folder / kind / "bad.py").write_text("import not_there_at_all")
     catalog.forget()
-    assert sweeps.select(["toy/*"], None) == before
+    assert selection.select(["toy/*"], None) == before
 
 
 @pytest.mark.parametrize(("answer", "is_listed"), [("None", True), ("True", True), ("False", False)])
@@ -287,7 +287,7 @@ def test_full_sweep_has_every_exporter_that_writes_what_is_scored() -> None:
     def exports(cells: Iterable[Cell]) -> set[tuple[str, str, str]]:
         return {(str(cell.task), cell.source, str(cell.exporter)) for cell in cells}
 
-    every = exports(sweeps.cells_of(sweeps._tasks(), variants=("raw",)))
+    every = exports(isolated.usable(sweeps.cells_of(sweeps._tasks(), variants=("raw",))))
     assert exports(full()) == every
     assert ("crnn", "torch", "torch_pt2e") in every
 
@@ -298,10 +298,10 @@ def test_sweeps_have_no_program_that_is_not_here_unless_it_is_named(monkeypatch:
     monkeypatch.setattr(npm, "node", lambda: None)
     reason = "Node.js not installed; `apt-get install nodejs npm`, or what your system has for it"
     assert isolated.absent()["runtimes", "onnxruntime_node"] == reason
-    assert "onnxruntime_node" not in {cell.runtime.plugin for cell in sweeps.select([], None)}
+    assert "onnxruntime_node" not in {cell.runtime.plugin for cell in selection.select([], None)}
     with pytest.raises(InputError, match=r"need what is not here \(onnxruntime_node: Node\.js not installed; `apt-get"):
-        sweeps.select(["crnn/*/onnxruntime_nod?/*"], "full")
-    (cell,) = sweeps.select(["crnn/torch/torch_onnx/raw/onnxruntime_node/cpu/b1t1"], None)
+        selection.select(["crnn/*/onnxruntime_nod?/*"], "full")
+    (cell,) = selection.select(["crnn/torch/torch_onnx/raw/onnxruntime_node/cpu/b1t1"], None)
     assert catalog.skip_reason(cell) == f"onnxruntime_node: {reason}"
 
 
@@ -397,7 +397,7 @@ def test_plain_exports_that_are_as_fast_as_others_are_never_spare() -> None:
 
 def test_a_plain_export_that_is_far_slower_than_another_is_spare_but_for_the_baseline() -> None:
     """Of a request: at one thread nothing is known, and at three threads one export takes 1.4 times as long."""
-    cells = sweeps.select([], "full")
+    cells = selection.select([], "full")
     rest = ("torch/torch_onnx/raw/onnxruntime", "torch/native/raw/pytorch", "tf/native/raw/tensorflow")
     fast, baseline, slow = (f"albert/{each}/cpu/b1t3" for each in rest)
     near = "albert/tf/tf2onnx/raw/onnxruntime/cpu/b1t3"
@@ -449,5 +449,5 @@ def test_of_an_engine_that_is_far_slower_one_cell_is_needed() -> None:
 
 
 def test_a_few_cells_are_one_wave() -> None:
-    cells = [cell for cell in sweeps.select(["toy/*"], None) if cell.threads == 1]
+    cells = [cell for cell in selection.select(["toy/*"], None) if cell.threads == 1]
     assert in_waves(cells, lambda path: 1.0) == [Wave(cells)]

@@ -17,7 +17,7 @@ from bench.api.names import PluginName
 from bench.cli.main import main
 from bench.decisions import check
 from bench.measure.limits import Limits
-from bench.pipeline import environment_request, environments, installer, prepare, provenance, sweeps, versions
+from bench.pipeline import environment_request, environments, installer, prepare, provenance, selection, versions
 from bench.pipeline.installed_packages import Installed
 from bench.plugins import catalog
 from bench.records import folder
@@ -325,7 +325,7 @@ def test_environments_with_the_same_packages_are_one_and_are_found_again(
     with pytest.raises(ArtifactError, match="is not known here"):
         environments.of("runtimes", PluginName("one", "4.0"))
     with pytest.raises(InputError, match=r"null@4\.0: this environment is not known here"):
-        sweeps.select(["toy/null/native/raw/null@4.0/cpu/b1t1"], None)
+        selection.select(["toy/null/native/raw/null@4.0/cpu/b1t1"], None)
 
 
 @pytest.mark.parametrize(

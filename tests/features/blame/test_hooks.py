@@ -28,7 +28,7 @@ def test_slow(guard):
     guard(HERE / "slow.onnx", pinned=HERE / "plain.onnx", blame_s=60)
 """
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.timing]
 
 
 @pytest.fixture

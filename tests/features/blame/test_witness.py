@@ -103,6 +103,7 @@ def write_moves(path: Path, *, is_slow: bool) -> Path:
 
 @needs_valgrind
 @pytest.mark.thorough
+@pytest.mark.timing
 def test_the_command_counts_the_instructions_of_the_part(tmp_path: Path) -> None:
     """Of operators that move data alone, whose count no processor withholds."""
     plain, slow = (write_moves(tmp_path / f"{name}.onnx", is_slow=name == "slow") for name in ("plain", "slow"))
