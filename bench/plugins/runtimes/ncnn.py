@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,15 @@ _REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_b
 
 
 class NcnnSession(Session):
-    """One network; its layers are numbered inputs and outputs as pnnx writes them, in the task's order."""
+    """One network; pnnx numbers its inputs and outputs in the task's order; ncnn lists them as it computes them."""
 
     def __init__(self, network: Any, task: Task) -> None:
         import ncnn
 
         self._network = network
         self._mat = ncnn.Mat
-        self._inputs = list(zip([spec.name for spec in task.inputs], network.input_names(), strict=True))
-        self._outputs = list(zip(task.outputs, network.output_names(), strict=True))
+        self._inputs = list(zip([spec.name for spec in task.inputs], _numbered(network.input_names()), strict=True))
+        self._outputs = list(zip(task.outputs, _numbered(network.output_names()), strict=True))
         self._integers = {spec.name for spec in task.inputs if spec.dtype != "float32"}
 
     def run(self, feeds: Arrays) -> Outputs:
@@ -41,17 +42,17 @@ class NcnnSession(Session):
 
     def _run_one(self, feeds: Arrays, row: int) -> list[np.ndarray]:
         extractor = self._network.create_extractor()
-        arrays = []  # a Mat does not own the array it is made from
         for name, layer in self._inputs:
-            array = feeds[name][row]
-            arrays.append(np.array(array, np.int32 if name in self._integers else np.float32))
-            extractor.input(layer, self._mat(arrays[-1]))
+            dtype = np.int32 if name in self._integers else np.float32
+            array = np.ascontiguousarray(feeds[name][row], dtype)
+            # A copy that ncnn owns: layers write into their inputs, and crash where these are not ncnn's.
+            extractor.input(layer, self._mat(array).clone())
         outputs = []
         for spec, layer in self._outputs:
             status, mat = extractor.extract(layer)
             if status != 0:
                 raise ArtifactError(f"ncnn cannot compute {spec.name} (status {status})")
-            outputs.append(np.array(mat))
+            outputs.append(np.asarray(mat))  # `run` copies it
         return outputs
 
     def close(self) -> None:
@@ -82,6 +83,11 @@ class Ncnn(Runtime):
             if network.load_param(str(params)) != 0 or network.load_model(str(weights)) != 0:
                 raise ArtifactError("ncnn cannot load this model: its layers or weights are damaged")
         return NcnnSession(network, task)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names such as `out1` and `out0` in the order of their numbers."""
+    return sorted(names, key=lambda name: (len(name), name))
 
 
 def _unknown_layers(params: Path) -> list[str]:
