@@ -22,6 +22,8 @@ class TfLite(TfExporter):
         try:
             target.write_bytes(_convert(function, task, signature(task)))
         except ConverterError:
+            if not task.batched:
+                raise  # the sizes are known already, or are none of a batch
             # A loop, such as that of a recurrent network, converts only if the sizes of its outputs are known.
             for_one = [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, spec.name) for spec in signature(task)]
             target.write_bytes(_convert(function, task, for_one))

@@ -13,7 +13,7 @@ from typing import Any
 from bench.api import Info, Task
 from bench.api.errors import ArtifactError
 from bench.plugins.engines.litert import renamed
-from bench.plugins.engines.pytorch.exporter import TorchExporter
+from bench.plugins.engines.pytorch.exporter import TorchExporter, single
 
 _IDENTIFIER = b"TFL3"
 """What a TFLite file has after its first four bytes."""
@@ -33,8 +33,7 @@ class TorchLiteRt(TorchExporter):
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         import litert_torch
 
-        single = tuple(tensor[:1] for tensor in example)
-        litert_torch.convert(model, single).export(str(target))
+        litert_torch.convert(model, single(example, task)).export(str(target))
         content = target.read_bytes()
         if content[4:8] != _IDENTIFIER:
             raise ArtifactError("litert-torch wrote no TFLite file")

@@ -6,7 +6,7 @@ from typing import Any
 from bench.api import Info, Task
 from bench.onnxfile.deferred import torch
 from bench.plugins.engines.pytorch import inductor, pt2e
-from bench.plugins.engines.pytorch.exporter import TorchExporter
+from bench.plugins.engines.pytorch.exporter import TorchExporter, single
 from bench.plugins.engines.pytorch.runtime import no_compiler
 
 
@@ -28,7 +28,7 @@ class TorchPt2e(TorchExporter):
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         num_params = sum(parameter.numel() for parameter in model.parameters())
-        single = tuple(tensor[:1] for tensor in example)
         quantized = pt2e.quantized(model, example, task)
-        inductor.package(torch.export.export(quantized, single), target, num_params, "int8")
+        program = torch.export.export(quantized, single(example, task))
+        inductor.package(program, target, num_params, "int8")
         return {"batch": 1}

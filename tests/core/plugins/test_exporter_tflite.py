@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,23 @@ def test_operators_are_told_with_the_types_of_their_tensors(tmp_path: Path) -> N
     fed = small.floats(1, 64)
     (output,) = small.run(tmp_path / "artifact.onnx", x=fed)
     np.testing.assert_allclose(output, np.maximum(fed @ small.floats(64, 32), 0), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("batched", "tried"), [(True, [[None, 2], [1, 2]]), (False, [[5, 2]])])
+def test_a_failed_conversion_is_tried_again_for_one_sample_alone(
+    batched: bool, tried: list[list[int | None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tensorflow.lite.python.convert_phase import ConverterError
+
+    specs = (TensorSpec(name="x", dtype="float32", shape=("batch" if batched else 5, 2)),)
+    kind = type("OneTask", (small.SmallTask,), {"inputs": specs, "outputs": specs, "batched": batched})
+    exporter, shapes = catalog.exporter("tflite"), []
+
+    def fails(_function: Any, _task: Any, inputs: Any) -> bytes:
+        shapes.append(inputs[0].shape.as_list())
+        raise ConverterError("a loop")
+
+    monkeypatch.setattr(inspect.getmodule(type(exporter)), "_convert", fails)
+    with pytest.raises(ConverterError, match="a loop"):
+        exporter.translate(None, small.make_task(kind), tmp_path / "model.tflite")  # type: ignore[attr-defined]
+    assert shapes == tried

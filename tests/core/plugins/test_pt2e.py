@@ -11,6 +11,7 @@ import pytest
 from bench.api import Samples, TensorSpec
 from bench.api.errors import RefusedError
 from bench.plugins import catalog, steps
+from bench.plugins.engines.pytorch import inductor
 from support import deferred
 from support import small_models as small
 
@@ -71,3 +72,25 @@ def test_a_linear_layer_is_quantized(tmp_path: Path) -> None:
     (output,) = small.run(path, steps=fed)
     expected = task.build("torch", path)(torch.from_numpy(fed)).detach().numpy()
     assert 0 < np.abs(output - expected).max() < 0.1
+
+
+class OneTask(LinearTask):
+    """The same layer, for a request that has no axis of samples."""
+
+    batched = False
+    inputs = (TensorSpec(name="steps", dtype="float32", shape=(7, 8)),)
+    outputs = (TensorSpec(name="states", dtype="float32", shape=(7, 8)),)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [(LinearTask, (1, 7, 8)), (OneTask, (7, 8))])
+def test_a_model_is_exported_for_one_sample(
+    kind: type[LinearTask], shape: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter = catalog.exporter("torch_pt2e")
+    if (reason := exporter.skip()) is not None:
+        pytest.skip(reason)
+    programs: list[Any] = []
+    monkeypatch.setattr(inductor, "package", lambda program, *_: programs.append(program))
+    exporter.export(small.make_task(kind), "torch", tmp_path / "artifact.pt2")
+    (fed,), _ = programs[0].example_inputs
+    assert fed.shape == shape

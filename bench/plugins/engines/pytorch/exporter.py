@@ -175,6 +175,11 @@ def example_tensors(task: Task) -> tuple[torch.Tensor, ...]:
     return tuple(torch.from_numpy(feeds[spec.name]) for spec in task.inputs)
 
 
+def single(example: tuple[torch.Tensor, ...], task: Task) -> tuple[torch.Tensor, ...]:
+    """Of inputs to trace with, those of one sample: without an axis of samples, they are one already."""
+    return tuple(tensor[:1] for tensor in example) if task.batched else example
+
+
 def dynamic_axes(specs: Sequence[TensorSpec]) -> dict[str, dict[int, str]]:
     """Names of the dynamic dimensions by axis, by the name of the input or output; `UNKNOWN` is no name."""
     return {
