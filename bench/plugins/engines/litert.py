@@ -176,8 +176,9 @@ def as_type(array: np.ndarray, dtype: Any) -> np.ndarray:
     if array.dtype == dtype:
         return array
     converted = array.astype(dtype, casting="same_kind")
-    if (converted != array).any():
-        raise ArtifactError(f"the file takes numbers as {np.dtype(dtype).name}, in which {array.max()} has no room")
+    if (changed := converted != array).any():
+        lost = array[changed].flat[0]
+        raise ArtifactError(f"the file takes numbers as {np.dtype(dtype).name}, in which {lost} has no room")
     return converted
 
 

@@ -9,7 +9,8 @@ from bench.api import Info, Task
 from bench.api.errors import ArtifactError
 from bench.onnxfile.deferred import torch
 from bench.plugins.engines.archive import pack
-from bench.plugins.engines.pytorch.exporter import TorchExporter
+from bench.plugins.engines.lacking_types import lacking
+from bench.plugins.engines.pytorch.exporter import TorchExporter, single
 
 PARTS = ("model.param", "model.bin")
 _OUTPUTS = ("pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnparam", "ncnnbin", "ncnnpy")
@@ -26,10 +27,14 @@ class TorchNcnn(TorchExporter):
     freezes = True
     writes = "ncnn"
 
+    def refusal(self, task: Task) -> str | None:
+        reason = "ncnn takes samples along a first axis, which this model does not have"
+        return super().refusal(task) or lacking(task, _TYPES) or (None if task.batched else reason)
+
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         import pnnx
 
-        example = tuple(tensor[:1] for tensor in example)  # ncnn has no axis of samples
+        example = single(example, task)
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
             folder = Path(name)
             torch.jit.trace(model, example, check_trace=False).save(str(folder / "traced.pt"))

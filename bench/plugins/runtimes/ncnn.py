@@ -14,6 +14,7 @@ from typing import Any
 from bench.api import Arrays, Outputs, Runtime, Session, Task
 from bench.api.errors import ArtifactError
 from bench.onnxfile.deferred import np
+from bench.plugins.engines.litert import as_type
 
 PARTS = ("model.param", "model.bin")
 _REDUCED = ("use_fp16_storage", "use_fp16_arithmetic", "use_fp16_packed", "use_bf16_storage")
@@ -43,8 +44,10 @@ class NcnnSession(Session):
     def _run_one(self, feeds: Arrays, row: int) -> list[np.ndarray]:
         extractor = self._network.create_extractor()
         for name, layer in self._inputs:
-            dtype = np.int32 if name in self._integers else np.float32
-            array = np.ascontiguousarray(feeds[name][row], dtype)
+            array = feeds[name][row]
+            if name in self._integers:
+                array = as_type(array, np.dtype(np.int32))
+            array = np.ascontiguousarray(array)
             # A copy that ncnn owns: layers write into their inputs, and crash where these are not ncnn's.
             extractor.input(layer, self._mat(array).clone())
         outputs = []

@@ -81,3 +81,18 @@ def test_a_layer_that_writes_into_its_input_leaves_the_request_as_it_is(tmp_path
     np.testing.assert_array_equal(x, before)
     np.testing.assert_array_equal(first, np.maximum(before, 0))
     np.testing.assert_array_equal(second, np.maximum(before + 1, 0))
+
+
+class IntegersTask(small_models.SmallTask):
+    """Numbers of a type of which ncnn has half the bits."""
+
+    inputs = (TensorSpec(name="x", dtype="int64", shape=("batch", 3)),)
+    outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 3)),)
+
+
+def test_integers_that_have_no_room_are_refused(tmp_path: Path) -> None:
+    with (
+        opened(tmp_path, "ReLU a 1 1 in0 out0", task=small_models.make_task(IntegersTask)) as session,
+        pytest.raises(ArtifactError, match=r"^the file takes numbers as int32, in which 3000000000 has no room$"),
+    ):
+        session.run({"x": np.array([[1, 3_000_000_000, 2]])})
