@@ -90,22 +90,34 @@ class CompiledSession(CountedSession):
         details = self._model.get_output_tensor_details(self._signature)
         self._made = []
         for place, name in enumerate(self._outputs):
-            dtype, stated = details[name]["dtype"], tuple(details[name]["shape"])
-            shape = self._stated(name, shapes) or stated
-            # Of shapes that only the inference finds, LiteRT tells those of the smallest, and would write beyond these.
-            if shape != stated:
+            dtype, by_litert = details[name]["dtype"], tuple(details[name]["shape"])
+            shape = self._shape(name, shapes, by_litert)
+            if shape != by_litert:
                 self._read[place] = TensorBuffer.create_from_host_memory(_copied(np.zeros(shape, dtype)))
             self._made.append((dtype, shape))
         self._shapes = shapes
 
-    def _stated(self, name: str, shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...] | None:
-        """The shape of an output by the task, at inputs of these shapes; None where the task does not tell."""
+    def _shape(self, name: str, shapes: dict[str, tuple[int, ...]], by_litert: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an output at inputs of these shapes: by the task, or else as LiteRT tells it.
+
+        Of shapes that only the inference finds, LiteRT tells those of the smallest, where open sizes are 1, and would
+        write beyond these.
+
+        Raises:
+            ArtifactError: the task does not tell the shape, and LiteRT only the smallest.
+        """
         sizes: dict[int | str, int] = {}
         for spec in self._task.inputs:
             sizes.update(zip(spec.shape, shapes[spec.name], strict=True))
-        (shape,) = (spec.shape for spec in self._task.outputs if spec.name == name)
-        known = tuple(dim if isinstance(dim, int) else sizes.get(dim, -1) for dim in shape)
-        return None if -1 in known else known
+        (dims,) = (spec.shape for spec in self._task.outputs if spec.name == name)
+        by_task = tuple(dim if isinstance(dim, int) else sizes.get(dim, -1) for dim in dims)
+        if -1 not in by_task:
+            return by_task
+        if len(by_litert) != len(by_task) or any(
+            size == 1 if known == -1 else size != known for size, known in zip(by_litert, by_task, strict=True)
+        ):
+            raise ArtifactError(f"neither the task nor CompiledModel tells the size of {name} before it is computed")
+        return by_litert
 
     def close(self) -> None:
         self._written = self._read = []

@@ -67,3 +67,61 @@ def test_a_file_with_other_ports_is_refused(file: Path) -> None:
     task = small_models.make_task(OtherTask)
     with pytest.raises(ArtifactError, match=r"^the file's inputs are ids; the task's are tokens$"):
         catalog.runtime("litert_compiled").open(file, task=task, source="tf", provider="cpu", threads=1)
+
+
+PAIRS = np.arange(20, dtype=np.float32).reshape(10, 2)
+
+
+def longer(tokens: Any) -> Any:
+    """Sizes that LiteRT knows before it runs, those that it does not, and those that nobody knows."""
+    import tensorflow as tf
+
+    rows = tf.gather(tf.constant(PAIRS), tf.cast(tf.reshape(tokens, [-1]), tf.int32))
+    return {
+        "joined": tf.concat([tokens, tokens, tokens], 1),
+        "pairs": tf.reshape(rows, tf.stack([tf.shape(tokens)[0], 2 * tf.shape(tokens)[1]])),
+        "large": tf.boolean_mask(tf.reshape(tokens, [-1]), tf.reshape(tokens, [-1]) > 3.0),
+    }
+
+
+@pytest.fixture(scope="module")
+def longer_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A file for each output."""
+    import tensorflow as tf
+
+    def write(output: str) -> Path:
+        signature = [tf.TensorSpec([None, None], tf.float32, name="tokens")]
+        function = tf.function(lambda tokens: {output: longer(tokens)[output]}, input_signature=signature)
+        path = tmp_path_factory.mktemp("tflite") / f"{output}.tflite"
+        concrete = function.get_concrete_function()
+        path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([concrete], tf.Module()).convert())
+        return path
+
+    return {output: write(output) for output in ("joined", "pairs", "large")}
+
+
+class LongerTask(LookupTask):
+    inputs = (TensorSpec(name="tokens", dtype="float32", shape=("batch", "tokens")),)
+
+
+def opened(files: dict[str, Path], output: str, *shape: int | str) -> Any:
+    outputs = (TensorSpec(name=output, dtype="float32", shape=shape),)
+    task = small_models.make_task(type("OneTask", (LongerTask,), {"outputs": outputs}))
+    runtime = catalog.runtime("litert_compiled")
+    return runtime.open(files[output], task=task, source="tf", provider="cpu", threads=1)
+
+
+@pytest.mark.parametrize("size", ["joined_tokens", "?", "3*tokens"])
+def test_sizes_that_litert_infers_from_those_of_inputs(size: str, longer_files: dict[str, Path]) -> None:
+    with opened(longer_files, "joined", "batch", size) as session:
+        for tokens in (np.float32([[1, 2], [3, 4]]), np.float32([[5, 6, 7]])):
+            np.testing.assert_array_equal(session.run({"tokens": tokens})[0], np.tile(tokens, 3))
+
+
+@pytest.mark.parametrize(("output", "shape"), [("large", ("?",)), ("pairs", ("batch", "2*tokens"))])
+def test_sizes_that_nobody_tells_are_refused(
+    output: str, shape: tuple[str, ...], longer_files: dict[str, Path]
+) -> None:
+    reason = f"^neither the task nor CompiledModel tells the size of {output} before it is computed$"
+    with opened(longer_files, output, *shape) as session, pytest.raises(ArtifactError, match=reason):
+        session.run({"tokens": np.float32([[1, 2], [5, 6]])})
