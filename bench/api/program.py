@@ -181,6 +181,9 @@ class ProgramRuntime(Runtime, abc.ABC):
 
     running: ClassVar[Program | None] = None
     """The program of this process, once it runs."""
+    inspects_with: ClassVar[tuple[str, ...]] = ()
+    """Import names of packages by which `inspect` tells what the program does: what is stored of an artifact depends
+    on their versions, but the program does not run with them."""
 
     @abc.abstractmethod
     def command(self) -> list[str]:

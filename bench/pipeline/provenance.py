@@ -174,18 +174,31 @@ def record_key(cell: Cell, artifact: Artifact | None) -> str:
 
 
 def judge_digest(cell: Cell) -> str:
-    """Hash of the code that judges a cell's outputs, counts its costs and inspects its artifact, and of its claim."""
+    """Hash of what judges a cell's outputs, counts its costs and inspects its artifact, and of the cell's claim."""
     judges = (operations.verify, operations.spot_check, operations.cost, operations.inspect, rounding.judged)
     functions = [code_digests.of_function(function) for function in judges]
     claim = rounding.claims_nothing_lost(cell)
+    inspecting = _versions_inspecting(cell)
     return cache.digest(
         [
             *functions,
             explaining_digest(),
             claim,
             code_digests.of_plugin(catalog.runtime(cell.runtime), counted=frozenset({"inspect"})),
+            *([inspecting] if inspecting else []),
         ]
     )
+
+
+def _versions_inspecting(cell: Cell) -> dict[str, str | None]:
+    """Versions of the packages that inspect a cell's artifact without running it; none for most cells."""
+    runtime = catalog.runtime(cell.runtime)
+    if not isinstance(runtime, ProgramRuntime) or not runtime.inspects_with:
+        return {}
+    try:
+        return _versions_with("runtimes", cell.runtime, runtime.inspects_with)
+    except ArtifactError:
+        return {}
 
 
 def explaining_digest() -> str:

@@ -14,12 +14,13 @@ class OnnxRuntimeNode(ProgramRuntime):
     title = "ONNX Runtime in Node.js"
     requires = ("npm:onnxruntime-node",)
     formats = ("onnx",)
+    inspects_with = ("onnxruntime",)
 
     def environment(self, threads: int) -> dict[str, str]:
         return {npm.FOLDER: str(npm.folder())}  # a worker of another interpreter has packages of its own
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """The precision in which ONNX Runtime multiplies, by its optimizations here, which are those of Node.js."""
+        """The precision in which Python's ONNX Runtime multiplies; JavaScript's, another version, does not tell."""
         from bench.plugins.engines.onnxruntime import precision
 
         return {"precision": precision.multiplies_in(artifact)}

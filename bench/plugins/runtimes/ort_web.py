@@ -16,10 +16,11 @@ class OrtWeb(BrowserRuntime):
     title = "ONNX Runtime Web"
     requires = ("npm:onnxruntime-web",)
     formats = ("onnx",)
+    inspects_with = ("onnxruntime",)
     engine = "ort"
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """The precision in which ONNX Runtime multiplies, by its optimizations here, which are those of the page."""
+        """The precision in which Python's ONNX Runtime multiplies; JavaScript's, another version, does not tell."""
         from bench.plugins.engines.onnxruntime import precision
 
         return {"precision": precision.multiplies_in(artifact)}

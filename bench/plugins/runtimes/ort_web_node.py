@@ -14,13 +14,14 @@ class OrtWebNode(ProgramRuntime):
     title = "ONNX Runtime Web in Node.js"
     requires = ("npm:onnxruntime-web",)
     formats = ("onnx",)
+    inspects_with = ("onnxruntime",)
     own_sweep = "web"
 
     def environment(self, threads: int) -> dict[str, str]:
         return {npm.FOLDER: str(npm.folder())}
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """The precision in which ONNX Runtime multiplies, by its optimizations here."""
+        """The precision in which Python's ONNX Runtime multiplies; JavaScript's, another version, does not tell."""
         from bench.plugins.engines.onnxruntime import precision
 
         return {"precision": precision.multiplies_in(artifact)}

@@ -293,3 +293,19 @@ def test_digests_are_the_same_in_threads_that_interrupt_each_other() -> None:
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(hand_over)
+
+
+@pytest.mark.parametrize(("runtime", "depends"), [("onnxruntime_node", True), ("ort_web_node", True), ("mnn", False)])
+def test_what_is_inspected_by_another_package_depends_on_its_version(
+    runtime: str, depends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = Cell.from_path(f"toy/null/native/raw/{runtime}/cpu/b1t1")
+    digests = []
+    for version in ("1.0", "1.1"):
+        of_python = {"onnxruntime": version}
+        monkeypatch.setattr(
+            provenance, "versions", lambda requires, of=of_python: {name: of.get(name) for name in requires}
+        )
+        digests.append(provenance.judge_digest(cell))
+    assert (digests[0] != digests[1]) == depends
+    assert "onnxruntime" not in catalog.runtime(cell.runtime).packages("cpu")  # with which it does not run
