@@ -28,7 +28,7 @@ class CallSession(Session):
         tensor: Callable[[Any], Any],
         array: Callable[[Any], Any] = operator.methodcaller("numpy"),
         num_params: int | None = None,
-        precision: str = "float32",
+        precision: str | None = "float32",
         keeps: object = None,
     ) -> None:
         self._call: Any = call

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.api import Info, Task
-from bench.plugins.engines.pytorch import inductor
+from bench.plugins.engines.pytorch import inductor, script
 from bench.plugins.engines.pytorch.exporter import TorchExporter, exported
 from bench.plugins.engines.pytorch.runtime import no_compiler
 
@@ -20,5 +20,5 @@ class AotInductor(TorchExporter):
 
     def convert(self, model: Any, example: tuple[Any, ...], task: Task, target: Path) -> Info:
         num_params = sum(parameter.numel() for parameter in model.parameters())
-        inductor.package(exported(model, example, task), target, num_params)
+        inductor.package(exported(model, example, task), target, num_params, script.precision(model))
         return {}

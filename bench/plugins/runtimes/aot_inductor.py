@@ -25,4 +25,6 @@ class AotInductor(TorchRuntime):
         model = torch._inductor.aoti_load_package(str(artifact))
         facts = model.loader.get_metadata()  # written by the exporter
         num_params = facts.get("num_params")
-        return TorchSession(model, task, provider, num_params and int(num_params), facts.get("precision"))
+        session = TorchSession(model, task, provider, num_params and int(num_params))
+        session.precision = facts.get("precision") or None
+        return session

@@ -12,6 +12,7 @@ import pytest
 
 from bench.api import TensorSpec
 from bench.plugins import catalog
+from bench.plugins.engines.tensorflow.runtime import precision_of
 
 pytestmark = pytest.mark.framework("tensorflow")
 
@@ -72,3 +73,26 @@ def test_what_each_runtime_generates(tf: Any, name: str, reserved: int | None) -
     assert session.generate(ids[:16], 4, lambda token: None).num_prompt == 16
     assert (session.depth, session.num_params, session.reserved_tokens) == (19, 7, reserved)
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        (("float32", "float32"), "float32"),
+        (("mixed_float16", "mixed_float16"), "float16"),
+        (("bfloat16", "bfloat16"), "bfloat16"),
+        (("mixed_float16", "float32"), None),
+    ],
+)
+def test_precision_is_that_in_which_layers_with_weights_compute(
+    tf: Any, policies: tuple[str, ...], expected: str | None
+) -> None:
+    layers = [tf.keras.layers.Dense(2, dtype=policy) for policy in policies]
+    softmax = tf.keras.layers.Softmax(dtype="float32")  # it has no weights
+    assert precision_of(tf.keras.Sequential([tf.keras.Input((2,)), *layers, softmax])) == expected
+
+
+def test_a_model_of_weights_in_8_bits_has_no_precision(tf: Any) -> None:
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2)])
+    model.quantize("int8")
+    assert precision_of(model) is None

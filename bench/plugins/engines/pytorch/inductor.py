@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import torch
 
 
-def package(program: torch.export.ExportedProgram, target: Path, num_params: int, precision: str = "float32") -> None:
+def package(program: torch.export.ExportedProgram, target: Path, num_params: int, precision: str | None) -> None:
     """Compile a program with frozen weights for this processor, for any number of threads.
 
     Args:
         program: the program.
         target: the package to write.
         num_params: parameters of the model, which the package tells.
-        precision: the precision in which it multiplies, likewise.
+        precision: the precision in which it multiplies, likewise; None for several.
     """
     import torch
 
@@ -31,6 +31,6 @@ def package(program: torch.export.ExportedProgram, target: Path, num_params: int
             inductor_configs={
                 "freezing": True,
                 "cpp.dynamic_threads": True,  # the threads of the process that runs the package
-                "aot_inductor.metadata": {"num_params": str(num_params), "precision": precision},
+                "aot_inductor.metadata": {"num_params": str(num_params), "precision": precision or ""},
             },
         )

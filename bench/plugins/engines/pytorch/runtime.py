@@ -96,7 +96,10 @@ class TorchRuntime(Runtime):
         if task.request is not None:
             return self.stepper(task.build_step(source, artifact), task.request, provider)
         model = task.build(source, artifact).to(provider.removesuffix(BFLOAT16))
-        return TorchSession(self.callable(model), task, provider, torch_script.num_params(model))
+        session = TorchSession(self.callable(model), task, provider, torch_script.num_params(model))
+        if not provider.endswith(BFLOAT16):
+            session.precision = torch_script.precision(model)
+        return session
 
     def stepper(self, step: torch.nn.Module, request: Request, provider: str) -> Session:
         """The decoder on its device, in the precision of the provider throughout: weights, too, are stored in it."""

@@ -32,8 +32,21 @@ def is_script(path: Path) -> bool:
 
 def num_params(model: torch.nn.Module) -> int:
     """Parameters of a model; of TorchScript that was frozen, the constants that took their place in its graph."""
-    sizes = {parameter.data_ptr(): parameter.numel() for parameter in model.parameters()}
-    if isinstance(model, torch.jit.ScriptModule) and not sizes:
+    return sum(tensor.numel() for tensor in _parameters(model))
+
+
+def precision(model: torch.nn.Module) -> str | None:
+    """The type of a model's parameters, in which PyTorch multiplies; None where they have several.
+
+    `float32` where it has none.
+    """
+    dtypes = {tensor.dtype for tensor in _parameters(model) if tensor.is_floating_point()} or {torch.float32}
+    return str(dtypes.pop()).removeprefix("torch.") if len(dtypes) == 1 else None
+
+
+def _parameters(model: torch.nn.Module) -> list[torch.Tensor]:
+    tensors = {parameter.data_ptr(): parameter.data for parameter in model.parameters()}
+    if isinstance(model, torch.jit.ScriptModule) and not tensors:
         graph = model.inlined_graph
         statistics = {
             value.debugName() for node in graph.findAllNodes("aten::batch_norm") for value in list(node.inputs())[3:5]
@@ -42,8 +55,8 @@ def num_params(model: torch.nn.Module) -> int:
             if node.output().debugName() in statistics or "value" not in node.attributeNames():
                 continue
             if node.kindOf("value") == "t" and (tensor := node.t("value")).is_floating_point() and tensor.dim() > 0:
-                sizes[tensor.data_ptr()] = tensor.numel()
-    return sum(sizes.values())
+                tensors[tensor.data_ptr()] = tensor
+    return list(tensors.values())
 
 
 def load(path: Path) -> tuple[Any, str, int]:

@@ -18,6 +18,19 @@ def traced(model: Any, task: Task | Decoder, **options: Any) -> Any:
     return function
 
 
+def precision_of(model: Any) -> str | None:
+    """The type in which the layers of a Keras model compute that have weights; None where they have several.
+
+    Under a policy such as `mixed_float16` weights are cast to that type. None also where weights are quantized;
+    `float32` where there are none.
+    """
+    layers = [layer for layer in model._flatten_layers() if layer.weights and len(list(layer._flatten_layers())) == 1]
+    if any(getattr(layer.dtype_policy, "quantization_mode", None) for layer in layers):
+        return None
+    dtypes = {layer.compute_dtype for layer in layers} or {"float32"}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
 class TfRuntime(Runtime):
     """Runs a task's Keras model."""
 
@@ -41,7 +54,10 @@ class TfRuntime(Runtime):
         num_params = sum(math.prod(weight.shape) for weight in model.trainable_weights)
         if task.request is not None:
             return self.stepper(model, task.request, provider, num_params)
-        call, precision = self.callable(model, task, provider)
+        call, by_provider = self.callable(model, task, provider)
+        precision: str | None = by_provider
+        if precision == "float32":  # the provider reduces nothing
+            precision = precision_of(model)
         return CallSession(call, task, tensor=tf.convert_to_tensor, num_params=num_params, precision=precision)
 
     def stepper(self, step: Any, request: Request, provider: str, num_params: int) -> Session:
