@@ -113,8 +113,8 @@ def _beside_plain(cells: Sequence[Cell], ratio: Callable[[str], float]) -> dict[
 
 
 def _is_plain(cell: Cell) -> bool:
-    """Whether a cell is a plain export on the usual runtime of its format."""
-    return not cell.chain and sweeps.is_usual(cell)
+    """Whether a cell is a plain export, which keeps the model's numbers, on the usual runtime of its format."""
+    return not cell.chain and sweeps.is_usual(cell) and not catalog.exporter(cell.exporter).lossy
 
 
 def compiling_s(cells: Iterable[Cell]) -> float:
