@@ -191,7 +191,7 @@ class Guard:
         )
         try:
             return [printable(slowdown.explained(question))]
-        except BenchError as error:
+        except (BenchError, OSError) as error:
             return [f"{slowdown.UNTOLD}: {printable(str(error))}"]
 
 

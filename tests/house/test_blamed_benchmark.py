@@ -23,15 +23,39 @@ def script(scripts: Any) -> ModuleType:
     return loaded
 
 
-def answer(kind: str, *, first: str = "node", share: float = 0.95, low: float = 2.0, taken_s: float = 60) -> Any:
-    """What a run said in which `node` was planted."""
-    line = {"share": {**SHARE, "value": share}}
-    culprits = [] if kind == "equal" else [{"nodes": [[first], []], "line": line}]
-    said: dict[str, Any] = {"culprits": culprits}
+def answer(
+    kind: str,
+    *,
+    first: str = "node",
+    nodes: tuple[str, ...] = (),
+    atoms: int = 1,
+    share: float = 0.95,
+    shown: float = 3.0,
+    low: float = 1.2,
+    taken_s: float = 60,
+) -> Any:
+    """What a run said in which `node` was planted: the first part has some nodes, of which the first is named."""
+    nodes = nodes or (first,)
+    first = nodes[0]
+    line = {"share": {**SHARE, "value": share}, "ratio": {"value": 3.0}, "core": {"start": 4, "end": 4 + atoms}}
+    culprits = [] if kind == "equal" else [{"name": f"{first} (Conv)", "nodes": [[*nodes], []], "line": line}]
+    said: dict[str, Any] = {"culprits": culprits, "outcome": {"is_different": bool(culprits)}}
     if kind == "error":
         said = {"drifted": {"core": [1, 2], "part": [1, 2]}, "name": f"{first} (Conv)", "nodes": [[first], []]}
     planted = None if kind == "equal" else "node"
-    return {"answer": said, "shown": [3.0, low, 4.0], "taken_s": taken_s, "kind": kind, "planted": planted}
+    return {"answer": said, "shown": [shown, low, 4.0], "taken_s": taken_s, "kind": kind, "planted": planted}
+
+
+def wide(said: Any) -> Any:
+    """An answer whose share has no upper end."""
+    said["answer"]["culprits"][0]["line"]["share"]["high"] = None
+    return said
+
+
+def different(said: Any) -> Any:
+    """An answer that claims a difference and blames nothing."""
+    said["answer"]["outcome"]["is_different"] = True
+    return said
 
 
 def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
@@ -44,7 +68,9 @@ def run(script: ModuleType, monkeypatch: pytest.MonkeyPatch, *arguments: str) ->
 
     monkeypatch.setattr(script, "outcome", outcome)
     monkeypatch.setattr(sys, "argv", ["blamed.py", *arguments])
-    script.main()
+    with pytest.raises(SystemExit) as exit_:  # runs are missing
+        script.main()
+    assert exit_.value.code == 1
     return made
 
 
@@ -71,7 +97,7 @@ def test_runs_that_the_folder_has_are_not_made_again(
     assert "something blamed in 0 of 4 runs against itself" in text
     (line,) = [line for line in text.splitlines() if line.startswith("crnn-kernel0")]
     assert "95 [90, 102] %" in line
-    assert "3.00 [2.00, 4.00]" in line
+    assert "3.00 [1.20, 4.00]" in line
     assert line.endswith("42 s")
 
 
@@ -79,7 +105,7 @@ def test_a_report_makes_no_run(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(script, monkeypatch, str(tmp_path), "--report") == []
-    assert "80 runs are still to be made" in capsys.readouterr().out
+    assert "80 of 80 runs are still to be made" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -91,6 +117,11 @@ def test_a_report_makes_no_run(
         ([answer("kernel", share=0.7)] * 4, True),
         ([answer("kernel", share=0.7)] * 5, False),
         ([answer("kernel", low=0.9)] * 5, False),
+        ([answer("kernel", shown=1.5)] * 5, False),  # less than half of what is claimed, on the log scale
+        ([answer("kernel", nodes=("other", "node"), atoms=2)] * 3, False),  # it names another node
+        ([answer("kernel", nodes=("other", "node"))] * 3, True),  # one kernel computes both
+        ([wide(answer("kernel"))] * 5, False),
+        ([different(answer("equal"))] * 3, False),
         ([answer("error", first="other")], False),
         ([answer("equal")] * 40, True),
         ([{**answer("equal"), "failure": "it crashes"}] * 3, False),

@@ -259,7 +259,7 @@ def blamed(
             tell=tell,
         )
         text = slowdown.explained(question)
-    except BenchError as error:
+    except (BenchError, OSError) as error:
         text = f"{slowdown.UNTOLD}: {error}"
     return dataclasses.replace(answer, blame=text)
 

@@ -61,9 +61,11 @@ def bisect(
         answer = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
     else:
         answer = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
-    if blame and answer.first_bad is not None:
-        answer = bisecting.blamed(answer, measured, is_drift=drift, limits=limits, tell=options.say)
-    options.write(report.render(answer, format=format), None)
+    try:
+        if blame and answer.first_bad is not None:
+            answer = bisecting.blamed(answer, measured, is_drift=drift, limits=limits, tell=options.say)
+    finally:  # a Ctrl-C meanwhile does not lose what took longer
+        options.write(report.render(answer, format=format), None)
     if answer.first_bad is None:
         raise typer.Exit(_NOT_WORSE)
 

@@ -228,7 +228,7 @@ class Search:
         """
         chosen = {suspect: suspect for suspect in suspects}
         outcome = self._measured(chosen)
-        alone, is_chosen = {line.core: line.ratio for line in (*outcome.blamed, *outcome.others)}, False
+        alone, is_chosen = {line.core: line for line in (*outcome.blamed, *outcome.others)}, False
         for margin in _MARGINS if suspects else ():
             if _adds_up(outcome) or time.monotonic() > self._ends(_WIDEN_TIME):
                 break
@@ -240,10 +240,7 @@ class Search:
             return outcome
         # The blocks that chose the neighbours favour them: their remainder is the least of several.
         outcome = self._measured(chosen)
-        lines = (
-            line if line.part == line.core else dataclasses.replace(line, core_ratio=alone.get(line.core))
-            for line in outcome.blamed
-        )
+        lines = (line if line.part == line.core else _with_core(line, alone.get(line.core)) for line in outcome.blamed)
         return dataclasses.replace(outcome, blamed=tuple(lines))
 
     def _widened(self, suspects: Sequence[Part], margin: int) -> dict[Part, Part]:
@@ -284,14 +281,16 @@ def _outcome(parts: Sequence[Part], cores: Mapping[Part, Part], blocks: Sequence
     # A part that failed meanwhile is in the first blocks alone; in the others, its difference would seem left over.
     complete = [times for times in blocks if all(line.part.key in times for line in lines)]
     whole = [after / before - 1 for before, after in _whole(complete)]
+    ratio = intervals.ratio(_whole(blocks))
+    is_different = ratio.low > 1 if sign > 0 else ratio.high < 1  # by these blocks too, which chose nothing
     missing = [
         left - sum(_difference(times, line.part) for line in lines) for left, times in zip(whole, complete, strict=True)
     ]
     return Outcome(
-        ratio=intervals.ratio(_whole(blocks)),
-        is_different=True,
-        blamed=tuple(sorted(named, key=lambda line: -line.share.value)),
-        others=tuple(line for line in lines if line not in named),
+        ratio=ratio,
+        is_different=is_different,
+        blamed=tuple(sorted(named, key=lambda line: -line.share.value)) if is_different else (),
+        others=tuple(line for line in lines if line not in named or not is_different),
         remainder=intervals.mean(missing),
         remainder_share=intervals.share(missing, whole),
         num_blocks=len(blocks),
@@ -335,19 +334,27 @@ def _lines(parts: Sequence[Part], blocks: Sequence[Times]) -> list[Line]:
         differences = [_difference(times, part) for times in present]
         whole = [after / before - 1 for before, after in _whole(present)]
         shares = [times[part.key][0] / times[WHOLE][0] for times in present]
-        alone = intervals.ratio([times[part.key] for times in present])
+        alone, mean = intervals.ratio([times[part.key] for times in present]), intervals.mean(differences)
         lines.append(
             Line(
                 part=part,
                 core=part,
-                difference=intervals.mean(differences),
+                difference=mean,
                 share=intervals.share(differences, whole),
                 ratio=alone,
                 core_ratio=alone,
+                core_difference=mean,
                 time_share=sum(shares) / len(shares),
             )
         )
     return lines
+
+
+def _with_core(line: Line, core: Line | None) -> Line:
+    """A suspect that was measured with its neighbours, with what it showed without them."""
+    if core is None:
+        return dataclasses.replace(line, core_ratio=None, core_difference=None)
+    return dataclasses.replace(line, core_ratio=core.ratio, core_difference=core.difference)
 
 
 def _explains(line: Line, sign: float) -> bool:

@@ -26,8 +26,8 @@ class Compares(Protocol):
     def tensors(self, names: Sequence[str]) -> list[float | None]:
         """The error of each of some common tensors in the whole; None where it cannot be compared."""
 
-    def alone(self, part: Part) -> float | None:
-        """The largest error of a part's outputs with the same inputs; None where the part cannot run alone."""
+    def alone(self, part: Part, tensor: str) -> float | None:
+        """The error of an output of a part with the same inputs; None where the part cannot run alone."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Drifted:
         tensor_error: its error in the whole.
         core: the atom that gives it.
         part: the smallest part that shows it alone; None where none does.
-        part_error: largest error of the part's outputs, alone with the same inputs.
+        part_error: error of the tensor alone with the same inputs.
     """
 
     tolerance: float
@@ -95,7 +95,7 @@ class DriftSearch:
         answer = dataclasses.replace(
             answer, tensor=tensor, tensor_error=self._error(tensor), core=Part(start=core, end=core + 1)
         )
-        part, part_error = self._alone(core)
+        part, part_error = self._alone(core, tensor)
         return dataclasses.replace(answer, part=part, part_error=part_error)
 
     def _first(self, high: int) -> int:
@@ -123,20 +123,31 @@ class DriftSearch:
                 return core
             core = drifting[0]
 
-    def _alone(self, core: int) -> tuple[Part | None, float | None]:
-        """The smallest part that ends in an atom and shows the drift alone, with its error."""
-        width, last = 1, None
-        while True:
-            part = Part(start=max(0, core + 1 - width), end=core + 1)
-            self._tell(f"running {part.num_atoms} nodes alone with the same inputs")
-            error = self._compares.alone(part)
-            if error is not None:
-                last = error
-                if _beyond(error, self._tolerance):
-                    return part, error
-            if part.start == 0:
+    def _alone(self, core: int, tensor: str) -> tuple[Part | None, float | None]:
+        """The smallest part that ends in an atom and shows the drift of a tensor of it alone, with its error.
+
+        It grows until it shows the drift, and then loses of its first atoms what it can. Without a part that shows it,
+        the error of the largest that ran.
+        """
+        too_small, width, last = 0, 1, None
+        while (error := self._shown(core, width, tensor)) is None or not _beyond(error, self._tolerance):
+            last = last if error is None else error
+            if width > core:
                 return None, last
-            width *= 2
+            too_small, width = width, min(2 * width, core + 1)
+        while width - too_small > 1:
+            middle = (too_small + width) // 2
+            smaller = self._shown(core, middle, tensor)
+            if smaller is not None and _beyond(smaller, self._tolerance):
+                width, error = middle, smaller
+            else:
+                too_small = middle
+        return Part(start=core + 1 - width, end=core + 1), error
+
+    def _shown(self, core: int, width: int, tensor: str) -> float | None:
+        """The error of a tensor alone in a part of some atoms that ends in an atom."""
+        self._tell(f"running {width} nodes alone with the same inputs")
+        return self._compares.alone(Part(start=core + 1 - width, end=core + 1), tensor)
 
     def _look(self, names: Sequence[str]) -> None:
         new = [name for name in dict.fromkeys(names) if name not in self._errors]

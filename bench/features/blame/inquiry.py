@@ -17,7 +17,8 @@ from bench.features.blame import answer, publishing, reproducer, sides, witness,
 from bench.features.blame.answer import Blame, DriftBlame
 from bench.features.blame.blaming import Search
 from bench.features.blame.cuts import Aligned, Graph, Part, align
-from bench.features.blame.drifting import DriftSearch
+from bench.features.blame.drifting import Drifted, DriftSearch
+from bench.features.blame.outcome import Line
 from bench.features.blame.outputs import Comparing
 from bench.features.blame.parts import Cut, Cutter, Stopwatch
 from bench.features.blame.reproducer import Finding
@@ -25,12 +26,14 @@ from bench.features.blame.sides import Pair
 from bench.measure.limits import Limits
 from bench.measure.process import ask_once
 from bench.measure.scratch import Scratch
-from bench.measure.stats import NOISE_FLOOR
+from bench.measure.stats import NOISE_FLOOR, Estimate
 from bench.pipeline import opening
 from bench.report import writing
 
 _NOTHING = Graph(nodes=(), inputs=(), outputs=())
 _OWN = "the reproducer has the model's own weights and inputs"
+_MOST_OF_PART = 0.5
+"""Share of what a part explains that its suspect explains at least where that is the reproducer by itself."""
 _REPRODUCER_TIME = 0.08
 """Share of the budget that is left for what comes after the answer."""
 
@@ -259,11 +262,12 @@ def _reproduced(
     notes: list[str] = []
     if is_public:
         if isinstance(blame, DriftBlame):
-            cuts, finding, note = _public_drift(inquiry, cuts, finding, blame.drifted.tolerance)
+            cuts, finding, note = _public_drift(inquiry, cuts, finding, blame.drifted)
         else:
             cuts, finding, note = _public(inquiry, part, cuts, finding)
         notes.append(note)
-    target = folder / reproducer.folder_name(finding.title.partition(":")[0])
+    model = inquiry.pair.after.cell.task.model
+    target = folder / reproducer.folder_name(f"{model}-{finding.title.partition(':')[0]}")
     if has_witness:
         reproducer.write(target, inquiry.pair, cuts, finding)
         notes.append(_witnessed(inquiry, target, finding))
@@ -288,17 +292,17 @@ def _public(
 
 
 def _public_drift(
-    inquiry: Inquiry, cuts: tuple[Cut, Cut], finding: Finding, tolerance: float
+    inquiry: Inquiry, cuts: tuple[Cut, Cut], finding: Finding, drifted: Drifted
 ) -> tuple[tuple[Cut, Cut], Finding, str]:
     """The same of wrong outputs, of one file that both sides run: of two, random weights would differ by themselves."""
     if cuts[0] != cuts[1]:
         return cuts, finding, f"{_OWN}: the sides run two files, and wrong outputs depend on their weights"
     try:
         changed, num_kept = publishing.without_numbers(cuts, inquiry.folder, inquiry.limits)
-        error = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits).largest(changed)
+        error = Comparing(inquiry.cutter, inquiry.folder, inquiry.limits).error(changed, str(drifted.tensor))
     except BenchError as reason:
         return cuts, finding, f"{_OWN}: random ones cannot be made: {reason}"
-    if error is None or error <= tolerance:
+    if error is None or error <= drifted.tolerance:
         return cuts, finding, f"{_OWN}: with random ones the outputs do not differ by more than the tolerance"
     title = f"{finding.title.rpartition(':')[0]}: outputs differ by {error:.3g}"
     return changed, dataclasses.replace(finding, error=error, title=title), _published(num_kept)
@@ -323,6 +327,19 @@ def _witnessed(inquiry: Inquiry, folder: Path, finding: Finding) -> str:
         return f"no instructions are counted: {error}"
 
 
+def _core_ratio(line: Line, sign: float) -> Estimate | None:
+    """The ratio of a suspect without its neighbours, where that shows most of what it shows with them; None elsewhere.
+
+    Args:
+        line: what was measured of it.
+        sign: 1.0 where the whole is slower, -1.0 where it is faster.
+    """
+    ratio, difference = line.core_ratio, line.core_difference
+    if ratio is None or difference is None or (ratio.low - 1 if sign > 0 else 1 - ratio.high) <= NOISE_FLOOR:
+        return None
+    return ratio if sign * difference.value >= _MOST_OF_PART * sign * line.difference.value else None
+
+
 def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, Finding | None]:
     """The smallest part that shows the difference alone, and what it shows; None where there is none."""
     if isinstance(blame, DriftBlame):
@@ -340,13 +357,14 @@ def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, 
         most = blame.culprits[0]
         line, sign = most.line, 1.0 if blame.is_slower else -1.0
         part, ratio = line.part, line.ratio
-        if (alone := line.core_ratio) is not None and (alone.low - 1 if sign > 0 else 1 - alone.high) > NOISE_FLOOR:
+        if (alone := _core_ratio(line, sign)) is not None:
             part, ratio = line.core, alone
+        of_part = "this part" if part == line.part else "this part with its neighbours"
         nodes = inquiry.aligned.nodes(part)
         title = f"{most.name}: {ratio.value:.2f} times as long"
         shown = {"ratio": ratio}
         whole = (
-            f"In the whole model, B takes {writing.interval(blame.outcome.ratio)} times as long as A; this part "
+            f"In the whole model, B takes {writing.interval(blame.outcome.ratio)} times as long as A; {of_part} "
             f"explains {answer.percent(line.share)} % of that."
         )
     operators = answer.operators(nodes)

@@ -20,7 +20,7 @@ class Line:
         share: that as a share of the whole's difference.
         ratio: its latency under the second side over that under the first, alone.
         time_share: its latency under the first side, as a share of the whole's.
-        core_ratio: `ratio` of the suspect alone; None where it cannot be run alone.
+        core_ratio, core_difference: `ratio` and `difference` of the suspect alone; None where it cannot be run alone.
     """
 
     part: Part
@@ -30,6 +30,7 @@ class Line:
     ratio: Estimate
     time_share: float
     core_ratio: Estimate | None
+    core_difference: Estimate | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

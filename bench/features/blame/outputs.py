@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.api.errors import ChildError
+from bench.api.errors import ArtifactError, ChildError
 from bench.features.blame import worker_requests
 from bench.features.blame.cuts import Part
 from bench.features.blame.parts import Cut, Cutter
@@ -34,24 +34,28 @@ class Comparing:
         """See `bench.features.blame.drifting.Compares`.
 
         Raises:
-            BenchError: a side cannot run up to these tensors.
+            ChildError: a side cannot run up to these tensors.
         """
-        return self._errors(self._cutter.up_to(names))
+        try:
+            return self._errors(self._cutter.up_to(names))
+        except ArtifactError:  # one of them is a sequence, or a side has no such part
+            if len(names) == 1:
+                return [None]
+        middle = len(names) // 2
+        return [*self.tensors(names[:middle]), *self.tensors(names[middle:])]
 
-    def alone(self, part: Part) -> float | None:
+    def alone(self, part: Part, tensor: str) -> float | None:
         """See `bench.features.blame.drifting.Compares`."""
         cuts = self.with_same_inputs(part)
-        if cuts is None:
-            return None
-        return self.largest(cuts)
+        return None if cuts is None else self.error(cuts, tensor)
 
-    def largest(self, cuts: tuple[Cut, Cut]) -> float | None:
-        """The largest error of the outputs of a part's files; None where they do not run, or cannot be compared."""
+    def error(self, cuts: tuple[Cut, Cut], tensor: str) -> float | None:
+        """The error of an output of a part's files, by the first side's name; None where they do not run."""
+        names = [spec["name"] for spec in cuts[0].outputs or ()]
         try:
-            errors = [error for error in self._errors(cuts) if error is not None]
+            return dict(zip(names, self._errors(cuts), strict=True)).get(tensor)
         except ChildError:
             return None
-        return max(errors, default=None)
 
     def with_same_inputs(self, part: Part) -> tuple[Cut, Cut] | None:
         """A part of both sides, the second with the inputs that the first has; None where it cannot be cut out."""

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.api.errors import InputError
@@ -72,10 +72,22 @@ def write(folder: Path, pair: Pair, cuts: tuple[Cut, Cut], finding: Finding) -> 
     codes = [_code(side) for side in pair.sides]
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).is_file():
         raise InputError(f"{folder} has other files; name another folder with --output")
-    folder.mkdir(parents=True, exist_ok=True)
-    for pattern in _WRITTEN:  # an earlier one may have the model's own weights in files of other names
-        for path in folder.glob(pattern):
-            path.unlink()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    whole = folder.with_name(f".{folder.name}.part")  # so that a folder never has some of the files alone
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir()
+    try:
+        _write_files(whole, codes, cuts)
+        write_atomically(whole / "environment.json", json.dumps(_environment(pair), indent=2) + "\n")
+        write_atomically(whole / "issue.md", issue(pair, finding))
+        _move(whole, folder)
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)
+    return folder
+
+
+def _write_files(folder: Path, codes: Sequence[str], cuts: tuple[Cut, Cut]) -> None:
+    """The models, their inputs and the scripts."""
     is_one = cuts[0] == cuts[1]
     settings = []
     for letter, cut in zip("ab", cuts, strict=True):
@@ -90,9 +102,18 @@ def write(folder: Path, pair: Pair, cuts: tuple[Cut, Cut], finding: Finding) -> 
     for letter, code, setting in zip("ab", codes, settings, strict=True):
         write_atomically(folder / f"run_{letter}.py", reproducer_script.of_side(code, setting))
     write_atomically(folder / _MARK, reproducer_script.comparing())
-    write_atomically(folder / "environment.json", json.dumps(_environment(pair), indent=2) + "\n")
-    write_atomically(folder / "issue.md", issue(pair, finding))
-    return folder
+
+
+def _move(whole: Path, folder: Path) -> None:
+    """Put the files of a folder into another, which is new, or has an earlier reproducer and what its reader added."""
+    if not folder.exists():
+        whole.rename(folder)
+        return
+    for pattern in _WRITTEN:  # an earlier one may have the model's own weights in files of other names
+        for path in folder.glob(pattern):
+            path.unlink()
+    for path in sorted(whole.iterdir(), key=lambda path: path.name == _MARK):
+        path.replace(folder / path.name)
 
 
 def refusal(pair: Pair) -> str | None:
@@ -147,7 +168,7 @@ def issue(pair: Pair, finding: Finding) -> str:
         counted = ", ".join(f"{count} {name}" for name, count in operators.items())
         nodes = f"{number} node{'s' * (number != 1)}"
         many = f", more than the {MOST_NODES} that are read at a glance" if number > MOST_NODES else ""
-        lines.append(f"- {letter}: {escaped(side.name)}; {nodes}{many}: {escaped(counted)}")
+        lines.append(f"- {letter}: {escaped(_without_folder(side.name))}; {nodes}{many}: {escaped(counted)}")
     lines += ["", "## To reproduce", "", "```", *_commands(pair), "```", "", "## Environment", ""]
     facts = machine.describe()
     lines.append(f"- {escaped(processors.description(facts))}, {facts['system']}")
@@ -158,6 +179,11 @@ def issue(pair: Pair, finding: Finding) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _without_folder(name: str) -> str:
+    """The name of a side; of a file, without the folder that it lies in here, which is nobody's business."""
+    return Path(name).name if Path(name).is_file() else name
+
+
 def _commands(pair: Pair) -> list[str]:
     """How to run the script: with one environment, or with two where the versions differ."""
     needs = [requirements(side) for side in pair.sides]
@@ -166,6 +192,8 @@ def _commands(pair: Pair) -> list[str]:
     ):
         return [f"pip install {' '.join(needs[0])}", f"python {_MARK}"]
     lines = []
-    for letter, names in zip("ab", needs, strict=True):
-        lines += [f"python -m venv {letter} && {letter}/bin/pip install {' '.join(names)}"]
+    for letter, names, side in zip("ab", needs, pair.sides, strict=True):
+        version = str(provenance.versions_run(side.cell).get(_PYTHON) or platform.python_version())
+        python = f"python{'.'.join(version.split('.')[:2])}"
+        lines += [f"{python} -m venv {letter} && {letter}/bin/pip install {' '.join(names)}"]
     return [*lines, f"python {_MARK} a/bin/python b/bin/python"]

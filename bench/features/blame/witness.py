@@ -20,7 +20,7 @@ from bench.pipeline import opening
 
 _FEW, _MANY = 1, 3
 """Inferences of the two runs of which the difference is counted: all that a process does besides is in both."""
-_HIDDEN = ("avx512", "amx")
+_HIDDEN = ("avx512", "avx_vnni", "amx")
 _MOVES = frozenset(
     {"Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Shape", "Slice", "Split", "Squeeze"}
     | {"Tile", "Transpose", "Unsqueeze"}

@@ -25,6 +25,8 @@ _AT_ONCE = 48
 """Tensors that are recorded in one run where all of a graph are: ONNX Runtime holds them at the same time."""
 _NUM_SUMS, _MOST_SUMMED = 3, 4096
 """Weighted sums that stand for the values of a tensor, and how many of its values, evenly spread, are in them."""
+_RESIZING = ("Resize", "Upsample")
+"""Operators whose second and third input are regions and scales, which say how large an output is."""
 _FEW_VALUES = 16
 """Values that a shape or a list of axes has at most: they tell nothing of a model."""
 
@@ -320,9 +322,10 @@ def randomize(*, model: str, feeds: str, target: str, target_feeds: str) -> dict
 
     stored = lazy.read(Path(model))
     sizes = [array.size for array in load_arrays(Path(feeds)).values() if array.dtype.kind != "f"]
+    sizes_of = {name for node in all_nodes(stored.model) if node.op_type in _RESIZING for name in node.input[1:3]}
     for tensor in stored.model.graph.initializer:
         array = stored.array(tensor)
-        if array.dtype.kind == "f" and array.size > 1:
+        if array.dtype.kind == "f" and array.size > 1 and tensor.name not in sizes_of:
             changed = onnx.numpy_helper.from_array(_random_like(tensor.name, array), tensor.name)
             tensor.CopyFrom(changed)
         else:
@@ -332,6 +335,7 @@ def randomize(*, model: str, feeds: str, target: str, target_feeds: str) -> dict
     attributes = [attribute for node in all_nodes(stored.model) for attribute in node.attribute]
     stated = [tensor for each in attributes for tensor in ([each.t] if each.HasField("t") else each.tensors)]
     sizes += [math.prod(tensor.dims) for tensor in (*inner, *sparse, *stated)]
+    sizes += [len(each.floats) + len(each.ints) + len(each.strings) for each in attributes]
     for part in (*all_graphs(stored.model), *all_nodes(stored.model)):
         part.ClearField("doc_string")
         part.ClearField("metadata_props")

@@ -95,10 +95,12 @@ def compare(
     else:
         before, after, *globs = names or []
         compared = stored(before, after, globs, results=results, margin=share, force=force)
-    if blame:
-        compared = worst.blamed(compared, tell=options.say)
-    options.say_notes(filter(None, [note_of(compared.damages)]))
-    options.write(report.render(compared, format=format), None)
+    try:
+        if blame:
+            compared = worst.blamed(compared, tell=options.say)
+    finally:  # a Ctrl-C meanwhile does not lose what was measured
+        options.say_notes(filter(None, [note_of(compared.damages)]))
+        options.write(report.render(compared, format=format), None)
     if strict and (compared.has_worse or (of_versions and compared.has_failed)):
         raise typer.Exit(_WORSE)
 

@@ -39,7 +39,7 @@ def blamed(compared: Compared, *, tell: Callable[[str], None]) -> Compared:
             before=before, after=after, names=paths, budget_s=_BUDGET_S, limits=limits, tell=tell
         )
         text = slowdown.explained(question)
-    except BenchError as error:
+    except (BenchError, OSError) as error:
         text = f"{slowdown.UNTOLD}: {error}"
     return dataclasses.replace(compared, remarks=(*compared.remarks, f"{slower.cell}: {text}"))
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -243,6 +244,24 @@ def test_where_no_part_fits_the_memory_only_the_whole_is_told() -> None:
     assert outcome.blamed == ()
     assert "too little free memory" in next(iter(outcome.failures.values()))
     assert stopwatch.measured == []
+
+
+def test_what_the_blocks_of_the_answer_do_not_show_is_not_blamed() -> None:
+    """As where other programs slowed one side while the whole was measured: the search began, and ends without."""
+    stopwatch = FakeStopwatch(slower=SLOW)
+    measure = stopwatch.measure
+
+    def passing(parts: Sequence[Part], **options: Any) -> list[Times]:
+        if parts:
+            stopwatch.slower = {}
+        return measure(parts, **options)
+
+    stopwatch.measure = passing  # type: ignore[method-assign]
+
+    outcome = search(stopwatch, {17: 1e6})
+
+    assert (outcome.is_different, outcome.blamed) == (False, ())
+    assert outcome.ratio.value == pytest.approx(1.0, abs=0.01)
 
 
 def test_blocks_that_chose_the_neighbours_are_not_those_of_the_answer() -> None:

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from bench.api.cell import Cell
 from bench.features.blame import inquiry, reproducer
 from bench.features.blame.answer import Blame, Culprit
 from bench.features.blame.cuts import Aligned, Graph, Node, Part, align
+from bench.features.blame.drifting import Drifted
 from bench.features.blame.inquiry import Inquiry
 from bench.features.blame.outcome import Line, Outcome
 from bench.features.blame.parts import Cut
@@ -28,9 +30,10 @@ def row() -> Aligned:
     return align(graph, graph, {f"t{at}": f"t{at}" for at in range(4)})
 
 
-def blamed(alone: Estimate | None) -> Blame:
-    """The middle node, measured with its neighbours; `alone` is its ratio by itself."""
-    line = Line(part=AROUND, core=CORE, difference=ONE, share=ONE, ratio=SLOW, time_share=0.5, core_ratio=alone)
+def blamed(alone: Estimate | None, difference: Estimate | None = ONE) -> Blame:
+    """The middle node, measured with its neighbours; `alone` and `difference` are what it showed by itself."""
+    shown: Any = {"core_ratio": alone, "core_difference": difference}
+    line = Line(part=AROUND, core=CORE, difference=ONE, share=ONE, ratio=SLOW, time_share=0.5, **shown)
     culprit = Culprit(name="n1 (Op)", nodes=(("n1",), ("n1",)), operators=({"Op": 1}, {"Op": 1}), line=line)
     outcome = Outcome(ratio=SLOW, is_different=True, blamed=(line,), remainder=ONE, remainder_share=ONE)
     return Blame(before="A", after="B", cell="c", outcome=outcome, culprits=(culprit,))
@@ -41,15 +44,22 @@ def opened(**fields: Any) -> Inquiry:
 
 
 @pytest.mark.parametrize(
-    ("alone", "part", "ratio"), [(SLOWEST, CORE, SLOWEST), (ONE, AROUND, SLOW), (None, AROUND, SLOW)]
+    ("alone", "difference", "part", "ratio"),
+    [
+        (SLOWEST, ONE, CORE, SLOWEST),
+        (SLOWEST, Estimate(value=0.4, low=0.3, high=0.5), AROUND, SLOW),  # most of it is its neighbours'
+        (ONE, ONE, AROUND, SLOW),
+        (None, None, AROUND, SLOW),
+    ],
 )
-def test_the_smallest_part_that_shows_it_alone_is_reproduced(
-    alone: Estimate | None, part: Part, ratio: Estimate
+def test_the_smallest_part_that_shows_most_of_it_alone_is_reproduced(
+    alone: Estimate | None, difference: Estimate | None, part: Part, ratio: Estimate
 ) -> None:
-    chosen, finding = inquiry._finding(opened(), blamed(alone))
+    chosen, finding = inquiry._finding(opened(), blamed(alone, difference))
 
     assert finding is not None
     assert (chosen, finding.ratio) == (part, ratio)
+    assert ("this part with its neighbours explains" in finding.texts[0]) == (part == CORE)
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
@@ -61,9 +71,10 @@ def test_the_answer_is_not_lost_where_no_reproducer_can_be_written(
     cut = Cut(model=tmp_path / "a.onnx", feeds=tmp_path / "a.npz", outputs=())
     cuts = (cut, cut) if is_cut else "an operator has no type"
     cutter = SimpleNamespace(cuts=lambda parts: {part.key: cuts for part in parts})
-    pair = SimpleNamespace(sides=(None, None))
-    (tmp_path / "n1-Op").mkdir()
-    (tmp_path / "n1-Op" / "thesis.txt").write_text("mine")
+    after = SimpleNamespace(cell=Cell.from_path("crnn/torch/torch_onnx/raw/onnxruntime/cpu/b1t1"))
+    pair = SimpleNamespace(sides=(None, None), after=after)
+    (tmp_path / "crnn-n1-Op").mkdir()
+    (tmp_path / "crnn-n1-Op" / "thesis.txt").write_text("mine")
     both = cast(Inquiry, SimpleNamespace(aligned=row(), pair=pair, cutter=cutter))
 
     answer = inquiry.reproduce(both, blamed(SLOWEST), tmp_path)
@@ -88,13 +99,13 @@ def test_wrong_outputs_are_shown_with_random_weights_where_they_stay_wrong(
 ) -> None:
     own, other, random = (Cut(model=tmp_path / name, feeds=tmp_path / "a.npz", outputs=()) for name in "abr")
     monkeypatch.setattr(inquiry.publishing, "without_numbers", lambda *_: ((random, random), 3))
-    monkeypatch.setattr(inquiry, "Comparing", lambda *_: SimpleNamespace(largest=lambda cuts: error))
+    monkeypatch.setattr(inquiry, "Comparing", lambda *_: SimpleNamespace(error=lambda cuts, tensor: error))
     numbers: Any = {"num_nodes": (1, 1), "operators": ({}, {})}
     drift = reproducer.Finding(title="n1 (Op): outputs differ by 0.3", error=0.3, **numbers)
     both = opened(cutter=None, folder=tmp_path, limits=None)
     cuts = (own, own if is_one_file else other)
 
-    written, finding, said = inquiry._public_drift(both, cuts, drift, 0.05)
+    written, finding, said = inquiry._public_drift(both, cuts, drift, Drifted(tolerance=0.05, error=0.3, tensor="t2"))
 
     assert note in said
     is_random = note.startswith("are random")

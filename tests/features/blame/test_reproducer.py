@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import os
 import re
 import shutil
@@ -119,6 +121,42 @@ def test_nothing_of_an_earlier_reproducer_stays_behind(tmp_path: Path) -> None:
 
     names = {"part.onnx", "inputs.npz", "run_a.py", "run_b.py", "reproduce.py", "environment.json", "issue.md"}
     assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
+
+
+def test_a_folder_has_all_of_its_files_or_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = cut(tmp_path, "a", 1)
+    pair = Pair(before=side(one.model), after=side(one.model), samples=CELL)
+
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reproducer, "issue", full)
+        with pytest.raises(OSError, match="No space left"):
+            reproducer.write(tmp_path / "made", pair, (one, one), FINDING)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "a.onnx"]
+    (tmp_path / ".made.part").mkdir()  # of a process that was killed
+    (tmp_path / ".made.part" / "part.onnx").touch()
+    folder = reproducer.write(tmp_path / "made", pair, (one, one), FINDING)
+    assert (folder / "issue.md").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "a.onnx", "made"]
+
+
+def test_texts_name_files_without_their_folders_and_the_interpreter_of_each_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old.onnx").touch()
+    sides = [dataclasses.replace(side(tmp_path), name=str(tmp_path / "old.onnx")) for _ in "ab"]
+    versions = iter([{"python": "3.10.4", "onnxruntime": "1.27.0"}, {"python": "3.12.1", "onnxruntime": "1.27.0"}] * 9)
+    monkeypatch.setattr(reproducer.provenance, "versions_run", lambda _: next(versions))
+    monkeypatch.setattr(reproducer.environments, "is_elsewhere", lambda *_: True)
+
+    text = reproducer.issue(Pair(before=sides[0], after=sides[1], samples=CELL), FINDING)
+
+    assert "A: old.onnx; 1 node" in text
+    assert str(tmp_path) not in text
+    assert "python3.10 -m venv a && a/bin/pip install onnxruntime==1.27.0 numpy\n" in text
+    assert "python3.12 -m venv b && b/bin/pip install onnxruntime==1.27.0 numpy\n" in text
 
 
 @pytest.mark.parametrize(

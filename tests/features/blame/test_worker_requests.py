@@ -253,6 +253,21 @@ def test_what_stays_the_models_own_is_counted_and_lines_of_source_do_not(tmp_pat
     assert b"secret" not in (tmp_path / "public.onnx").read_bytes()
 
 
+def test_scales_of_a_resize_stay_and_lists_in_attributes_are_counted(tmp_path: Path, feeds: Path) -> None:
+    nodes = [
+        helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="nearest"),
+        helper.make_node("Constant", [], ["listed"], value_floats=[0.5] * 20),
+    ]
+    path = write(tmp_path / "scaled.onnx", nodes, {"scales": np.array([1.0, 2.0], np.float32)}, (floats("y", 2, 6),))
+    targets = {"target": str(tmp_path / "public.onnx"), "target_feeds": str(tmp_path / "public.npz")}
+
+    answer = worker_requests.randomize(model=str(path), feeds=str(feeds), **targets)
+
+    assert answer == {"num_kept": 1}
+    (scales,) = onnx.load(tmp_path / "public.onnx").graph.initializer
+    assert numpy_helper.to_array(scales).tolist() == [1.0, 2.0]
+
+
 def test_infinities_of_a_mask_stay() -> None:
     mask = np.array([0.0, -np.inf, 2.0, 3.0], np.float32)
 

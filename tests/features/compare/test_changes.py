@@ -16,6 +16,7 @@ from bench.api.errors import InputError
 from bench.cli import main
 from bench.features.compare import changes as compared
 from bench.features.compare import render as compared_table
+from bench.features.compare import worst
 from bench.features.compare.changes import Change, Compared
 from bench.measure.comparison import CELL
 from bench.records.lines import Failure
@@ -302,6 +303,20 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     capsys.readouterr()
     assert run(monkeypatch, HALVE, PRUNE, "--results", old, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["cells"][0]["ratio"] == pytest.approx(2.0, rel=1e-5)
+
+
+def test_a_comparison_is_not_lost_where_the_search_for_the_part_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = store(tmp_path / "A", baseline(), cell(HALVE, 0.5))
+    new = store(tmp_path / "B", baseline(), cell(HALVE, 0.6))
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worst, "blamed", stopped)
+    assert run(monkeypatch, old, new, "--blame") == 130
+    assert "1 slower" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
