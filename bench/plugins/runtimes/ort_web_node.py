@@ -6,6 +6,7 @@ from typing import Any
 
 from bench.api import npm
 from bench.api.program import ProgramRuntime
+from bench.plugins.engines.browser.runtime import THREADS
 
 
 class OrtWebNode(ProgramRuntime):
@@ -18,7 +19,7 @@ class OrtWebNode(ProgramRuntime):
     own_sweep = "web"
 
     def environment(self, threads: int) -> dict[str, str]:
-        return {npm.FOLDER: str(npm.folder())}
+        return {npm.FOLDER: str(npm.folder()), THREADS: str(threads)}
 
     def inspect(self, artifact: Path, *, provider: str, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         """The precision in which Python's ONNX Runtime multiplies; JavaScript's, another version, does not tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -172,6 +173,56 @@ def test_a_page_whose_clock_runs_fast_is_found(page: Page, model: Path) -> None:
         page._browser.evaluate("delete performance.now; 0")
     page._late_ns.clear()
     session.burst(feeds, PLAN)
+
+
+@pytest.mark.parametrize("speed", [0.9, 0.98, 1.02, 1.1])
+def test_a_clock_that_runs_a_little_otherwise_is_found_after_seconds(page: Page, speed: float) -> None:
+    """Questions of a millisecond, whose clock the page reads at some time meanwhile."""
+    own = object.__new__(Page)
+    own._first = None
+    begins_ns = [int(at * 1e8) for at in range(31)]
+
+    def look(at: float) -> None:
+        for begin_ns in begins_ns:
+            own._check_clock(begin_ns, begin_ns + 1_000_000, 7_000_000_000 + int(at * (begin_ns + 400_000)))
+
+    with pytest.raises(ArtifactError, match="clock cannot be trusted"):
+        look(speed)
+    own._first = None
+    look(1.005)
+
+
+def test_a_page_whose_timers_are_slowed_down_is_refused(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:
+    monkeypatch.setattr(sys.modules[Page.__module__], "_SLOWED_MS", 0.001)
+    with pytest.raises(ArtifactError, match="the page is slowed down: timers of no delay took"):
+        Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
+
+
+def test_memory_that_the_worker_may_not_take_is_no_limit_of_webassembly(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = object.__new__(Page)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2 << 30, 2 << 30))
+    assert isinstance(own._error({"error": "Array buffer allocation failed"}), MemoryError)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert "WebAssembly has 4 GiB at most" in str(own._error({"error": "Array buffer allocation failed"}))
+
+
+def test_the_build_of_a_browser_and_flags_of_the_system_are_part_of_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\necho Chromium 156.0.1.2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(browser.BROWSER, str(program))
+    monkeypatch.setattr(browser, "_SYSTEM_FLAGS", tmp_path / "flags")
+    seen = [RUNTIME.program_versions()["chromium"]]
+    (tmp_path / "flags").mkdir()
+    (tmp_path / "flags" / "own").write_text("export CHROMIUM_FLAGS=--js-flags=--jitless")
+    browser._build_of.cache_clear()
+    seen.append(RUNTIME.program_versions()["chromium"])
+    assert seen[0] != seen[1]
+    assert [text.partition("+")[0] for text in seen] == ["156.0.1.2"] * 2
 
 
 def test_a_page_that_is_hidden_is_refused(page: Page) -> None:

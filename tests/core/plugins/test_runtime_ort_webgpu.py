@@ -48,7 +48,14 @@ def test_the_precision_of_a_file_is_known_where_its_products_leave_no_choice(tmp
     back = helper.make_node("DequantizeLinear", ["q", "scale"], ["y"])
     quantized = browsing.model(tmp_path / "quantized.onnx", scale, coarse, back)
     for path, precision in ((plain, "float32"), (quantized, None)):
-        assert RUNTIME.inspect(path, provider="webgpu", shapes={}) == {"precision": precision}
+        assert RUNTIME.inspect(path, provider="webgpu", shapes={}) == {
+            "precision": precision,
+            "warning": "where its nodes run cannot be told: operators that WebGPU has not run in WebAssembly",
+        }
+
+
+def test_figures_depend_on_the_graphics_card() -> None:
+    assert RUNTIME.program_versions()["graphics"] == "imitated"
 
 
 def test_without_an_adapter_the_reason_says_so() -> None:

@@ -66,3 +66,19 @@ def test_feeds_that_do_not_fit_are_an_error_and_the_next_answer_is_right(
         with pytest.raises(ArtifactError, match="invalid dimensions for input: float32"):
             session.run(right | {"float32": np.ones((1, 4), np.float32)})
         np.testing.assert_array_equal(session.run(right)[-1], 2 * right["float32"])
+
+
+@pytest.mark.parametrize("runtime", ["ort_web_node"], indirect=True)
+@pytest.mark.parametrize("planned", [True, False])
+def test_webassembly_has_the_threads_that_are_asked_for(
+    runtime: ProgramRuntime, task: Task, file: Path, monkeypatch: pytest.MonkeyPatch, planned: bool
+) -> None:
+    """It is started with those of the worker, or with those of the first session, and later ones must fit."""
+    if planned:
+        for name, value in runtime.environment(2).items():
+            monkeypatch.setenv(name, value)
+    with runtime.open(file, task=task, source="torch", provider="cpu", threads=2) as session:
+        feeds = typed_model.feeds(2)
+        typed_model.assert_right(session.run(feeds), feeds)
+    with pytest.raises(ArtifactError, match="WebAssembly was started with 2 threads"):
+        runtime.open(file, task=task, source="torch", provider="cpu", threads=1)

@@ -24,13 +24,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.api import cache
 from bench.api.errors import ArtifactError
 from bench.api.program import BROWSER, die_with_parent
 
+_SYSTEM_FLAGS = Path("/etc/chromium.d")
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 _PLAYWRIGHT = "chromium-[0-9]*/chrome-linux*/chrome"
 _VERSION_S = 30.0
 _ENDING_S = 5.0
+_ATTACHING_S = 20.0
+_EMPTY = "about:blank"
 _MOST_CHUNK = 1 << 16
 _LONGEST_ANSWER = 1 << 26
 _MOST_LINES = 50
@@ -97,6 +101,25 @@ def version() -> str:
     return "" if program is None else _version_of(program)
 
 
+def build() -> str:
+    """A digest of which build of its version the browser is, and of flags that the system has for all its users.
+
+    Debian's is a script that reads flags from files beside it.
+    """
+    program = shutil.which(path() or "")
+    return "" if program is None else _build_of(Path(program))
+
+
+@functools.cache
+def _build_of(program: Path) -> str:
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=_VERSION_S)
+    with program.open("rb") as file:
+        is_script = file.read(2) == b"#!"
+    parts = [program, *sorted(_SYSTEM_FLAGS.glob("*"))] if is_script else []
+    texts = [file.read_text(errors="replace") for file in parts if file.is_file()]
+    return cache.digest([done.stdout, *texts])[:8]
+
+
 @functools.cache
 def _version_of(program: str) -> str:
     try:
@@ -132,7 +155,7 @@ class Browser:
         self._reads, theirs_out = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [*program, f"--user-data-dir={self._profile}", "about:blank"],
+                [*program, f"--user-data-dir={self._profile}", _EMPTY],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,
@@ -140,8 +163,11 @@ class Browser:
                 preexec_fn=functools.partial(_begin, theirs_in, theirs_out),
                 close_fds=False,  # it is told to use descriptors 3 and 4; none of this process is inheritable
             )
-        except OSError as error:
+        except (OSError, subprocess.SubprocessError) as error:
             self._remove_profile()
+            self._log.close()
+            for descriptor in (self._reads, self._writes):
+                os.close(descriptor)
             raise ArtifactError(f"the browser does not start: {error}") from error
         finally:
             os.close(theirs_in)
@@ -156,11 +182,26 @@ class Browser:
     def _attach(self) -> None:
         """Find the browser's one page, to speak with it."""
         self.product = str(self.call("Browser.getVersion")["product"])
-        (target,) = [each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page"]
+        target = self._page()
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Inspector", "Page", "Runtime"):
             self.on_page(f"{domain}.enable")
         self.on_page("Page.setLifecycleEventsEnabled", enabled=True)
+
+    def _page(self) -> dict[str, Any]:
+        """The empty page with which the browser begins; it may answer before that is there.
+
+        Raises:
+            ArtifactError: there is none.
+        """
+        end = time.monotonic() + _ATTACHING_S
+        while time.monotonic() < end:
+            for target in self.call("Target.getTargets")["targetInfos"]:
+                if target["type"] == "page" and target.get("url", _EMPTY) == _EMPTY:
+                    page: dict[str, Any] = target
+                    return page
+            time.sleep(0.01)
+        raise ArtifactError(f"the browser has no empty page after {_ATTACHING_S:g} s")
 
     @property
     def pid(self) -> int:

@@ -1,13 +1,10 @@
 // onnxruntime-web in the page: WebAssembly with SIMD, or WebGPU.
 
-// An ONNX file with one Identity: opening it loads the WebAssembly, which then is no part of opening the model.
-const SMALLEST = '08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a020801'
-  + '620f0a0179120a0a08080112040a02080142040a00100d';
+import { SMALLEST } from './shared/shared.mjs';
+
 const BUNDLES = { wasm: 'ort.wasm.min.mjs', webgpu: 'ort.webgpu.min.mjs' };
 let ort;
 let chosen; // the provider of all sessions
-
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
 
 export async function load({ threads, provider, packages }) {
   const folder = `${packages}onnxruntime-web/dist/`;
@@ -17,8 +14,11 @@ export async function load({ threads, provider, packages }) {
   ort.env.wasm.numThreads = threads;
   ort.env.wasm.wasmPaths = folder;
   ort.env.logLevel = 'error';
-  const model = await ort.InferenceSession.create(bytesOf(SMALLEST), { executionProviders: [provider] });
+  // It loads the WebAssembly, which then is no part of opening the model.
+  const model = await ort.InferenceSession.create(SMALLEST, { executionProviders: [provider] });
   await model.release();
+  // Where it cannot have its threads, it warns and takes one.
+  if (ort.env.wasm.numThreads !== threads) throw new Error(`WebAssembly has ${ort.env.wasm.numThreads} threads, not ${threads}`);
   return about;
 }
 

@@ -3,6 +3,7 @@ import { burst, packed, unpacked } from './shared/shared.mjs';
 
 const MOST_LINES = 1e6; // a trace has a line for each node and inference
 const LOOK_MS = 30;
+const NUM_TIMERS = 8;
 const sessions = new Map(); // by number: the model, and the requests that are kept
 const lines = []; // what was written to the console since the last question
 let engine;
@@ -30,6 +31,13 @@ function tick() {
   return least;
 }
 
+// Milliseconds that timers of no delay take one after the other, of which a page that is slowed down has one a second.
+async function timersMs() {
+  const start = performance.now();
+  for (let number = 0; number < NUM_TIMERS; number++) await new Promise((done) => setTimeout(done, 0));
+  return performance.now() - start;
+}
+
 async function fetched(path) {
   const answer = await fetch(path);
   if (!answer.ok) throw new Error(`${path}: status ${answer.status}`);
@@ -52,7 +60,7 @@ const operations = {
     engine = await import(`./${name}.mjs`);
     const about = await engine.load({ threads, provider, packages: new URL('packages/', location).href });
     const ns = loadedNs + now() - start;
-    return { ns, about: about ?? {}, tick_ns: tick(), isolated: crossOriginIsolated };
+    return { ns, about: about ?? {}, tick_ns: tick(), timers_ms: await timersMs(), isolated: crossOriginIsolated };
   },
   async open({ session, provider, threads, inputs, outputs }) {
     const start = now();
@@ -108,7 +116,7 @@ globalThis.ask = async (question) => {
     const text = typeof error === 'number' ? `exception ${error} of C++` : String(error?.message ?? error);
     answer = { error: text, lines: lines.slice() };
   }
-  return { ...answer, visibility: document.visibilityState };
+  return { ...answer, visibility: document.visibilityState, clock_ns: now() };
 };
 
 const loadedNs = now(); // since the navigation began

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import resource
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -30,9 +31,14 @@ _WORK_MS = 60
 """Time for which the page computes, so that its process is told from others by the processor time."""
 GZIP_LEVEL = 6
 """The level of gzip at which servers such as Apache compress where nothing else is set."""
+_SLOWED_MS = 2000
+"""Time that a few timers of no delay take one after the other where a browser lets a page have one a second."""
 _LEAST_BURSTS = 8
 _LATE_NS, _LATE_SHARE = 25_000_000, 0.5
 """By how much the worker may see the median burst end later than the page does, beside what a question costs."""
+_DRIFT = 0.01
+"""Share by which the page's clock may run faster or slower than this process's from the first answer to a later one."""
+_WASM_BYTES = 4 << 30
 _OUT_OF_MEMORY = (
     "out of memory",
     "allocation failed",
@@ -65,6 +71,7 @@ class Page(Program):
         self.threads = threads
         self._numbers = itertools.count(1)
         self._late_ns: list[int] = []
+        self._first: tuple[int, int, int] | None = None
         self._server = Server({**_PAGES, "packages": npm.folder() / "node_modules"})
         try:
             self._browser = Browser(command)
@@ -75,6 +82,8 @@ class Page(Program):
             self._browser.open(self._server.address + "page.html")
             how = {"engine": engine, "threads": threads, "provider": provider}
             started = self.ask("start", how).fields
+            if started["timers_ms"] > _SLOWED_MS:
+                raise ArtifactError(f"the page is slowed down: timers of no delay took {started['timers_ms']:.0f} ms")
             if not started["isolated"]:
                 raise ArtifactError("the page is not isolated from other origins: it has a coarse clock and no threads")
             self._pid = self._renderer()
@@ -118,6 +127,7 @@ class Page(Program):
             data = self._server.received(number)
         if "error" in answer:
             raise self._error(answer)
+        self._check_clock(begin, begin + wall_ns, int(answer["clock_ns"]))
         if answer["visibility"] != "visible":
             raise ArtifactError(f"the page is {answer['visibility']}: a browser slows such a page down")
         if operation == "burst":
@@ -127,9 +137,29 @@ class Page(Program):
     def _error(self, answer: Mapping[str, Any]) -> Exception:
         reason = str(answer["error"])
         if any(words in reason.lower() for words in _OUT_OF_MEMORY):
+            if 0 <= resource.getrlimit(resource.RLIMIT_DATA)[0] < _WASM_BYTES:  # the browser has the worker's limit
+                return MemoryError(reason)
             return ArtifactError(f"out of memory: WebAssembly has 4 GiB at most ({reason})")
         said = [line for line in answer.get("lines", ()) if line not in reason]
         return ArtifactError(f"{reason} ({said[-1]})" if said else reason)
+
+    def _check_clock(self, begin_ns: int, end_ns: int, clock_ns: int) -> None:
+        """Compare the time since an earlier answer by the page's clock with that by this process's.
+
+        The page read its clock between the beginning and the end of its question, so both are known to the length of
+        two questions, of which the first is a short one: that is little beside the seconds of a worker.
+
+        Raises:
+            ArtifactError: they differ by more than that and a share.
+        """
+        if self._first is None or end_ns - begin_ns < (self._first[1] - self._first[0]) / 2:
+            self._first = begin_ns, end_ns, clock_ns
+            return
+        first_begin_ns, first_end_ns, first_clock_ns = self._first
+        least_ns, most_ns, by_page_ns = begin_ns - first_end_ns, end_ns - first_begin_ns, clock_ns - first_clock_ns
+        if not (1 - _DRIFT) * least_ns <= by_page_ns <= (1 + _DRIFT) * most_ns:
+            here = f"{least_ns / 1e6:.3f} to {most_ns / 1e6:.3f} ms"
+            raise ArtifactError(f"the page's clock cannot be trusted: {by_page_ns / 1e6:.3f} ms there were {here} here")
 
     def _check_pace(self, answer: Mapping[str, Any], wall_ns: int) -> None:
         """Compare the page's clock with this process's over one burst.

@@ -14,7 +14,7 @@ from bench.api.program import BROWSER, Program, ProgramRuntime, ProgramSession
 from bench.plugins.engines.browser import browser
 from bench.plugins.engines.browser.page import HERE, Page
 
-_THREADS = "INFEROMETER_THREADS"
+THREADS = "INFEROMETER_THREADS"
 """Variable that says a page's threads, which it must know before it loads its engine."""
 _IMITATED = "a software adapter imitates the device: its outputs are verified, its times say nothing"
 
@@ -32,7 +32,7 @@ class BrowserRuntime(ProgramRuntime):
         return super().skip() or browser.lacking()
 
     def environment(self, threads: int) -> dict[str, str]:
-        return {npm.FOLDER: str(npm.folder()), BROWSER: browser.path() or "", _THREADS: str(threads)}
+        return {npm.FOLDER: str(npm.folder()), BROWSER: browser.path() or "", THREADS: str(threads)}
 
     def command(self) -> list[str]:
         return browser.command(*(() if self.provider == "webgpu" else ("--disable-gpu",)))
@@ -41,14 +41,14 @@ class BrowserRuntime(ProgramRuntime):
         return [*npm.files(), *(path for path in HERE.iterdir() if path.suffix in (".html", ".mjs"))]
 
     def program_versions(self) -> dict[str, str]:
-        return {"chromium": browser.version()}
+        return {"chromium": f"{browser.version()}+{browser.build()}"}
 
     def program_import_ns(self) -> int | None:
         page = type(self).running
         return page.import_ns if isinstance(page, Page) else None
 
     def start(self) -> Program:
-        return self._started(int(os.environ.get(_THREADS, "1")))
+        return self._started(int(os.environ.get(THREADS, "1")))
 
     def _started(self, threads: int) -> Page:
         return Page(self.command(), engine=self.engine, threads=threads, provider=self.provider)

@@ -1,5 +1,10 @@
 // What programs in JavaScript share, in Node.js and in a page: arrays as bytes, and bursts of inferences.
 
+// An ONNX file with one Identity.
+export const SMALLEST = Uint8Array.from(
+  ('08083a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a020801'
+    + '620f0a0179120a0a08080112040a02080142040a00100d').match(/../g), (pair) => parseInt(pair, 16),
+);
 const ALIGNED = 8;
 const VIEWS = {
   float32: Float32Array, float64: Float64Array, float16: globalThis.Float16Array ?? Uint16Array,

@@ -4,13 +4,15 @@
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { burst, packed, unpacked } from './shared.mjs';
+import { SMALLEST, burst, packed, unpacked } from './shared.mjs';
 
 const OUTPUT = 1;
 const LENGTHS = 12;
 const require = createRequire(path.join(process.argv[2], 'package.json'));
 const name = process.argv[3];
+const planned = process.env.INFEROMETER_THREADS; // what a worker of a cell says ahead
 let ort;
+let isLoaded = false;
 const sessions = new Map(); // by number: the session, the outputs to give, and the requests that are kept
 
 function readExactly(length) {
@@ -63,9 +65,21 @@ function openNatively({ artifact, provider, threads }) {
   });
 }
 
-function openInWasm({ artifact, threads }) {
+const inWasm = (content) => ort.InferenceSession.create(content, { executionProviders: ['wasm'] });
+
+// Opening a small model compiles the WebAssembly, which then is no part of opening the model.
+async function loadWasm(threads) {
   ort.env.wasm.numThreads = threads; // before the first session
-  return ort.InferenceSession.create(new Uint8Array(fs.readFileSync(artifact)), { executionProviders: ['wasm'] });
+  await (await inWasm(SMALLEST)).release();
+  const taken = ort.env.wasm.numThreads; // where it cannot have its threads, it warns and takes one
+  if (taken !== threads) throw new Error(`WebAssembly has ${taken} threads, not ${threads}`);
+  isLoaded = true;
+}
+
+async function openInWasm({ artifact, threads }) {
+  if (!isLoaded) await loadWasm(threads);
+  if (ort.env.wasm.numThreads !== threads) throw new Error(`WebAssembly was started with ${ort.env.wasm.numThreads} threads`);
+  return inWasm(new Uint8Array(fs.readFileSync(artifact)));
 }
 
 async function timed(session, arrays) {
@@ -82,6 +96,7 @@ async function answer(header, arrays) {
   switch (header.operation) {
     case 'start':
       ort = require(name);
+      if (name === 'onnxruntime-web' && planned) await loadWasm(Number(planned));
       return [{}, {}];
     case 'open': {
       const opened = await (name === 'onnxruntime-web' ? openInWasm(header) : openNatively(header));
