@@ -119,7 +119,7 @@ def test_a_file_that_leaves_sizes_open_answers_requests_of_several_sizes(open_fi
 def session(file: Path, request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     browsers.need(RUNTIME)
     before = browsing.browsers()
-    monkeypatch.setenv(in_page._THREADS, str(request.param))
+    monkeypatch.setenv(in_page.THREADS, str(request.param))
     task = small_models.make_task(GatherTask)
     yield RUNTIME.open(file, task=task, source="tf", provider="cpu", threads=request.param)
     page = type(RUNTIME).running
