@@ -200,14 +200,24 @@ def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) ->
 
 
 def _add_resolution(row: Row, quality: Quality | None) -> None:
-    """Warn of a clock that is coarse beside a median: each sample is a multiple of its tick, and so is the median."""
+    """Warn of a clock that is coarse beside a median, and widen the row's intervals by what it may hide.
+
+    Each sample is a multiple of its tick, and so is the median: all launches may be off by the same.
+    """
     tick_ns = _known(quality.tick_ns) if quality is not None else None
     if tick_ns and row.latency_p50_ns and (share := tick_ns / row.latency_p50_ns) > _FINE_SHARE:
         note = (
             f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %, "
-            "which its interval does not hold"
+            "by which its intervals are wider"
         )
         row.warning = "; ".join(filter(None, [row.warning, note]))
+        for low, high in (("latency_p50_low_ns", "latency_p50_high_ns"), ("ratio_low", "ratio_high")):
+            if getattr(row, low) is not None and row.verdict is not None:
+                setattr(row, low, getattr(row, low) / (1 + share))
+                setattr(row, high, getattr(row, high) * (1 + share))
+        is_sure = {stats.FASTER: (row.ratio_high or 1) < 1, stats.SLOWER: (row.ratio_low or 1) > 1}
+        if row.verdict is not None and not is_sure.get(row.verdict, False):
+            row.verdict = stats.UNDECIDED
 
 
 def _known(value: T | msgspec.UnsetType) -> T | None:

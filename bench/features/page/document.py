@@ -41,7 +41,8 @@ from bench.report.writing import one_line, unbroken
 FOLDER = Path(__file__).parent
 COLUMNS = (
     *("cell", "latency_p50_ns", "ratio", "verdict", "metric", "metric_loss_high", "fidelity", "precision"),
-    *("model_rss_bytes", "size_bytes", "num_params", "load_ns", "first_inference_ns", "gmacs_per_s", "peak_share"),
+    *("model_rss_bytes", "size_bytes", "download_bytes", "num_params", "load_ns", "first_inference_ns"),
+    *("gmacs_per_s", "peak_share"),
 )
 """Keys of the columns; a table leaves out those that none of its rows has a value of."""
 _FACETS = ("runtime", "precision", "outcome")

@@ -52,11 +52,24 @@ def test_a_clock_that_is_coarse_beside_a_median_is_warned_of(tick_ns: Any, share
     cell = made.replaced_quality(record(HALVE, launch("a", CELL, 499), launch("b", CELL, 499)), tick_ns=tick_ns)
     row = rows(baseline(), cell)[HALVE]
     assert row.latency_p50_ns == pytest.approx(500)
-    off = f"the median may be off by {share}, which its interval does not hold"
+    off = f"the median may be off by {share}, by which its intervals are wider"
     note = f"its clock ticks every {tick_ns / 1e3:g} us: {off}" if share else None
     assert row.warning == note
     warned = made.replaced_quality(cell, tick_ns=tick_ns, warning="falls back")
     assert rows(baseline(), warned)[HALVE].warning == "; ".join(filter(None, ["falls back", note]))
+
+
+def test_a_coarse_clock_decides_nothing_that_lies_within_a_tick() -> None:
+    """The cell takes half of the baseline's 1000 ns; a tick of 600 ns may hide as much."""
+    launches = [launch(name, CELL, 499) for name in "ab"]
+    fine, coarse = (
+        rows(baseline(), made.replaced_quality(record(HALVE, *launches), tick_ns=tick_ns))[HALVE]
+        for tick_ns in (1, 600)
+    )
+    assert (fine.verdict, coarse.verdict) == ("faster", "undecided")
+    assert fine.ratio == coarse.ratio
+    assert fine.ratio_high is not None
+    assert coarse.ratio_high == pytest.approx(fine.ratio_high * (1 + 600 / 500))
 
 
 def test_figures_of_a_cell() -> None:
