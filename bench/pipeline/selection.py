@@ -98,7 +98,7 @@ def _here(cells: Sequence[Cell], globs: Sequence[str], of_sweep: bool) -> tuple[
     needed = sorted(lacking & {part for cell in cells for part in isolated.plugins_of(cell)})
     left_out = dict.fromkeys(f"{part[1]}: {ways[part]}" for part in needed)
     if needed and not usable:
-        what = f"the cells that {', '.join(map(repr, globs))} matches need" if globs else "these cells need"
+        what = f"the cells of {', '.join(map(repr, globs))} need" if globs else "these cells need"
         raise InputError(f"{what} what is not here", fix="; ".join(left_out))
     return usable, left_out
 

@@ -55,7 +55,7 @@ def full() -> list[Cell]:
     cells = []
     for task in _tasks():
         plain = cells_of((task,), variants=(RAW,))
-        ranked = sorted(plain, key=_is_general, reverse=True)
+        ranked = sorted(plain, key=_generality(), reverse=True)
         first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ranked)}.values()
         chosen = [cell for cell in plain if is_usual(cell) or (cell.source, cell.exporter) in first]
         taken = {(cell.source, cell.exporter) for cell in chosen}
@@ -133,7 +133,9 @@ def web() -> list[Cell]:
     threads, own = sorted({1, machine.num_cores()}), web.__name__
     cells = []
     for task in _tasks():
-        plain = sorted(cells_of((task,), variants=(RAW,), threads=threads, of_sweep=own), key=_is_general, reverse=True)
+        plain = sorted(
+            cells_of((task,), variants=(RAW,), threads=threads, of_sweep=own), key=_generality(), reverse=True
+        )
         ours = [cell for cell in plain if catalog.runtime(cell.runtime).own_sweep == own]
         first = {catalog.format_of(cell): (cell.source, cell.exporter) for cell in reversed(ours)}
         both = (*ours, *filter(is_usual, plain))
@@ -188,10 +190,16 @@ def other_engines() -> set[PluginName]:
     }
 
 
-def _is_general(cell: Cell) -> bool:
-    """Whether the cell's exporter accepts the model, keeps its numbers, takes any sizes, and is here."""
-    exporter = catalog.exporter(cell.exporter)
-    return is_open(cell) and not exporter.lossy and not exporter.freezes and bool(isolated.usable([cell]))
+def _generality() -> Callable[[Cell], bool]:
+    """Tells whether a cell's exporter accepts the model, keeps its numbers, takes any sizes, and is here."""
+    unmade = isolated.unmade()  # asked once: it reads files
+
+    def is_general(cell: Cell) -> bool:
+        exporter = catalog.exporter(cell.exporter)
+        is_here = ("exporters", exporter.name) not in unmade
+        return is_open(cell) and not exporter.lossy and not exporter.freezes and is_here
+
+    return is_general
 
 
 def is_usual(cell: Cell) -> bool:
