@@ -215,7 +215,8 @@ def _add_resolution(row: Row, quality: Quality | None) -> None:
             if getattr(row, low) is not None and row.verdict is not None:
                 setattr(row, low, getattr(row, low) / (1 + share))
                 setattr(row, high, getattr(row, high) * (1 + share))
-        is_sure = {stats.FASTER: (row.ratio_high or 1) < 1, stats.SLOWER: (row.ratio_low or 1) > 1}
+        low_floor, high_floor = 1 - stats.NOISE_FLOOR, 1 + stats.NOISE_FLOOR
+        is_sure = {stats.FASTER: (row.ratio_high or 1) < low_floor, stats.SLOWER: (row.ratio_low or 1) > high_floor}
         if row.verdict is not None and not is_sure.get(row.verdict, False):
             row.verdict = stats.UNDECIDED
 
