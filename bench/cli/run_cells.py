@@ -144,8 +144,9 @@ def _selected(request: Request) -> list[Cell]:
     for name in dict.fromkeys(TaskName.parse(glob.partition("/")[0]).model for glob in globs):
         if name not in loading.find("models"):
             adopt.recall(name)  # a model of one's own, measured before
-    cells = selection.select(globs, request.sweep, say=options.say, with_absent=request.runs_elsewhere)
-    return sizing.at_sizes(cells, request.axes)
+    return selection.select(
+        globs, request.sweep, axes=request.axes, say=options.say, with_absent=request.runs_elsewhere
+    )
 
 
 def elsewhere(

@@ -8,14 +8,14 @@ import fnmatch
 import functools
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bench.api import errors, loading
 from bench.api.cell import Cell, matching
 from bench.api.errors import BenchError, InputError
 from bench.api.names import Role, TaskName
-from bench.pipeline import environments, isolated, sweeps
+from bench.pipeline import environments, isolated, sizing, sweeps
 from bench.plugins import catalog
 
 _SIGNS = frozenset("*?[")
@@ -23,7 +23,12 @@ _SIGNS = frozenset("*?[")
 
 
 def select(
-    globs: Sequence[str], sweep: str | None, *, say: Callable[[str], object] | None = None, with_absent: bool = False
+    globs: Sequence[str],
+    sweep: str | None,
+    *,
+    axes: Mapping[str, Sequence[int]] | None = None,
+    say: Callable[[str], object] | None = None,
+    with_absent: bool = False,
 ) -> list[Cell]:
     """Cells of a sweep that a glob matches; with globs and no sweep, of everything there is; `full` by default.
 
@@ -33,11 +38,14 @@ def select(
     Args:
         globs: the globs.
         sweep: the name of the sweep, or None.
-        say: called with a line that names the plugins whose cells are left out, if there are any.
+        axes: sizes by dimension, see `sizing.at_sizes`.
+        say: called with a line that names the plugins whose cells are left out, if there are any and nothing is
+            refused.
         with_absent: whether nothing is left out, for cells that may run in another environment.
 
     Raises:
-        InputError: no such sweep, a glob that matches nothing, or nothing that can be measured with what is here.
+        InputError: no such sweep, a glob that matches nothing, nothing that can be measured with what is here, or as
+            `sizing.at_sizes`.
     """
     if sweep is not None and sweep not in sweeps.named():
         raise InputError(f"no sweep named {sweep!r}; {errors.suggest(sweep, sweeps.named())}")
@@ -63,9 +71,10 @@ def select(
             chosen[dataclasses.replace(cell, task=TaskName(cell.task.model, role, sizes))] = None
     for name in {cell.task for cell in chosen} if globs else ():
         catalog.task(name)  # refuses sizes that the task does not have
+    sized = sizing.at_sizes(chosen, axes or {})
     if say is not None and left_out:
         say(_line(left_out))
-    return list(chosen)
+    return sized
 
 
 def here(

@@ -186,13 +186,13 @@ def _cells(
     from bench.cli import own
     from bench.features.load.sweep import servable
     from bench.onnxfile.shapes.size_options import axes_from
-    from bench.pipeline import selection, sizing
+    from bench.pipeline import selection
 
     axes = axes_from(dim or ())
     if model is not None:
         adopted, axes = own.adopted(model, description, axes, limits, results)
         globs = [adopted.glob(pattern) for pattern in globs or ["*/b1t1"]]
-    return servable(sizing.at_sizes(selection.select(globs or [], None, say=options.say), axes))
+    return servable(selection.select(globs or [], None, axes=axes, say=options.say))
 
 
 def _measure(
