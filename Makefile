@@ -13,7 +13,7 @@ RESULTS ?= results
 REPORT := $(RESULTS)/report.html
 # One folder for each processor, that of the published tables first; a full sweep of another one is made there by
 # `make bench RESULTS=results/NAME WHOLE=1`.
-PROCESSORS ?= results/reference results/zen5 results/search_amx
+PROCESSORS ?= results/reference results/zen4 results/zen5
 # Time for measuring, and for all of a sweep: where preparing and verifying take long, cells that gain little are left out,
 # and where that does not suffice, measuring gets less.
 BUDGET ?= 12m

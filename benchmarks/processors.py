@@ -2,11 +2,12 @@
 
     python benchmarks/processors.py results/reference results/search results/search_amx --into README.md
 
-Each folder has the results of one machine. Shown is each task, batch and number of threads of which the first folder
-and another one have results of `FEWEST` cells or more: the fastest cell on each processor, of the first folder's cells,
-that loses at most 1 % of its metric; how many times as fast it is as the frameworks' defaults there; and how long the
-first processor's fastest cell takes there. Times of different processors are never compared. Below the table stands how
-many ratios over the baseline differ between two processors: those whose 95 % intervals are disjoint.
+Each folder has the results of one machine. Shown is each task of which the first folder and another one have results of
+`FEWEST` cells or more, at the batch and the number of threads at which the first folder has most of them: the fastest
+cell on each processor, of the first folder's cells, that loses at most 1 % of its metric; how many times as fast it is
+as the frameworks' defaults there; and how long the first processor's fastest cell takes there. Times of different
+processors are never compared. Below the table stands how many ratios over the baseline differ between two processors:
+those whose 95 % intervals are disjoint.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Side:
         name: the processor with its microarchitecture, and its cores.
         stored: its results.
         rows: its rows, of the cells that count.
-        fastest: by request, the fastest cell that keeps its metric.
+        fastest: by request, the fastest cell that keeps its metric; of each task, the request of the most rows.
     """
 
     name: str
@@ -67,7 +68,8 @@ def side(path: Path, first: Side | None) -> Side:
     known = None if first is None else {row.cell for row in first.rows if ranking.is_timed(row)}
     rows = [row for row in stored.rows if known is None or row.cell in known]
     counts = Counter(map(_request, filter(ranking.is_ranked, rows)))
-    rows = [row for row in rows if counts[_request(row)] >= FEWEST]
+    most = _most_measured(counts) if first is None else first.fastest.keys()
+    rows = [row for row in rows if counts[_request(row)] >= FEWEST and _request(row) in most]
     requests = [[row for row in rows if _request(row) == request] for request in dict.fromkeys(map(_request, rows))]
     found = [one for own in requests for one in best(stored.measurements, own, max_metric_loss=AllowedLoss())]
     (name,) = {row.machine for row in stored.rows} - {None}
@@ -76,6 +78,12 @@ def side(path: Path, first: Side | None) -> Side:
 
 def _request(row: Row) -> ranking.Request:
     return row.task, row.batch, row.threads
+
+
+def _most_measured(counts: Counter[ranking.Request]) -> set[ranking.Request]:
+    """Of each task the request that has the most rows."""
+    of_task = {task: request for request, _ in reversed(counts.most_common()) for task in request[:1]}
+    return set(of_task.values())
 
 
 def pick_there(pick: Row, there: Side) -> str:
