@@ -192,7 +192,7 @@ def _cells(
     if model is not None:
         adopted, axes = own.adopted(model, description, axes, limits, results)
         globs = [adopted.glob(pattern) for pattern in globs or ["*/b1t1"]]
-    return servable(selection.select(globs or [], None, axes=axes, say=options.say))
+    return servable(selection.select(globs or [], None, axes=axes, say=options.say), say=options.say)
 
 
 def _measure(
@@ -224,7 +224,7 @@ def _measure(
 
     chosen = Cell.from_path(baseline) if baseline else None
     if chosen is not None:
-        servable([chosen])
+        servable([chosen], say=options.say)
     if chosen is not None and all(cell.group != chosen.group for cell in cells):
         raise InputError(f"--baseline {chosen} answers another request than the cells")
     if plan or wanted.setup.at_once > 1:

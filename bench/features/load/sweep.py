@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -280,18 +280,26 @@ def _num_tokens(subject: Subject) -> int:
     return request.num_new if request is not None and request.num_new > 1 else 0
 
 
-def servable(cells: Sequence[Cell]) -> list[Cell]:
+def servable(cells: Sequence[Cell], *, say: Callable[[str], object]) -> list[Cell]:
     """The cells that can be services: those whose runtime is a program beside the worker time themselves alone.
+
+    Args:
+        cells: the cells.
+        say: called with a line that names the runtimes whose cells are left out, if there are any.
 
     Raises:
         InputError: none can be.
     """
     services = [cell for cell in cells if not isinstance(catalog.runtime(cell.runtime), ProgramRuntime)]
-    if cells and not services:
-        raise InputError(
-            f"{cells[0].runtime} is a program of its own, which times itself: `bench load` cannot send it requests",
-            fix="name cells of other runtimes",
-        )
+    programs = sorted({str(cell.runtime) for cell in cells} - {str(cell.runtime) for cell in services})
+    if programs:
+        times_itself = f"{programs[0]} is a program of its own, which times itself"
+        if len(programs) > 1:
+            times_itself = f"{', '.join(programs)} are programs of their own, which time themselves"
+        cannot = f"{times_itself}: `bench load` cannot send {'them' if programs[1:] else 'it'} requests"
+        if not services:
+            raise InputError(cannot, fix="name cells of other runtimes")
+        say(f"Left out: {cannot}")
     return services
 
 

@@ -135,6 +135,7 @@ def _launch(launch: Launch) -> dict[str, Any]:
         "num_samples": samples.num_samples,
         "median_us": _microseconds(samples.median_ns),
         "max_us": _microseconds(samples.max_ns),
+        "import": text_of(launch.import_ns, Unit.TIME),
         "load": text_of(launch.load_ns, Unit.TIME),
         "first": text_of(launch.first_inference_ns, Unit.TIME),
         "peaks": [text_of(peak, Unit.BYTES) for peak in peaks],

@@ -109,11 +109,11 @@
     return svg;
   }
   function launchTable(launches) {
-    const titles = ["launch", "samples", "median", "slowest", "load", "first inference", "imports", "peak: load", "first", "steady", "state of the machine"];
+    const titles = ["launch", "samples", "median", "slowest", "import", "load", "first inference", "memory: imported", "peak: load", "first", "steady", "state of the machine"];
     const time = (us) => (us === null ? "–" : us >= 1e3 ? `${(us / 1e3).toPrecision(4)} ms` : `${us.toPrecision(4)} µs`);
     const body = launches.map((launch) => [
       (launch.time ?? "").slice(0, 16).replace("T", " "), launch.num_samples, time(launch.median_us), time(launch.max_us),
-      launch.load, launch.first, ...launch.peaks, launch.state,
+      launch.import, launch.load, launch.first, ...launch.peaks, launch.state,
     ]);
     const line = (name, texts) => element("tr", {}, ...texts.map((text) => element(name, { textContent: text })));
     const table = element("table", {}, element("thead", {}, line("th", titles)), element("tbody", {}, ...body.map((texts) => line("td", texts))));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -79,7 +80,7 @@ class Strip:
         pick: the one to ship, or that looks fastest; None where there is none.
         whisker: ends of the interval of that one's ratio to the baseline, in per cent of the width; None without it.
         labels: names of the one to ship and of the frameworks' defaults.
-        ticks: places along the axis, in per cent, each with its text.
+        ticks: places along the axis, in per cent, each with its text and its anchor, as of a label.
         top: where the lines of the ticks begin, in pixels from the top.
         height: height of the strip in pixels.
     """
@@ -89,7 +90,7 @@ class Strip:
     pick: Mark | None
     whisker: tuple[float, float] | None
     labels: tuple[Label, ...]
-    ticks: tuple[tuple[float, str], ...]
+    ticks: tuple[tuple[float, str, str], ...]
     top: float
     height: float
 
@@ -133,7 +134,7 @@ def strip(rows: Iterable[Row], *, pick: str | None, lossy: Collection[str], name
             Label(text=_short(text), mark=mark, y=LABEL_LINE * line + 10, anchor=_anchor(mark.x))
             for mark, (_, text), line in zip(labelled, wanted, lines, strict=True)
         ),
-        ticks=tuple((place, f"{text} {unit}") for place, text in axis.ticks),
+        ticks=_uncovered([(place, f"{text} {unit}") for place, text in axis.ticks]),
         top=top,
         height=middle + max(PICK + 2, DOT + 1 + max(lanes)) + AXIS_LINE,
     )
@@ -157,13 +158,29 @@ def _lines(labels: Sequence[tuple[float, str]]) -> list[int]:
     """The line of each label, the uppermost first, so that none covers another."""
     taken: list[tuple[int, float, float]] = []
     for x, text in labels:
-        width, place = LETTER * (len(_short(text)) + 1), WIDTH * x / 100
-        left = place - {"start": 0.0, "middle": width / 2, "end": width}[_anchor(x)]
+        left, right = _extent(x, _short(text), _anchor(x))
         line = 0
-        while any(line == other and left < end and start < left + width for other, start, end in taken):
+        while any(line == other and left < end and start < right for other, start, end in taken):
             line += 1
-        taken.append((line, left, left + width))
+        taken.append((line, left, right))
     return [line for line, _, _ in taken]
+
+
+def _uncovered(ticks: Iterable[tuple[float, str]]) -> tuple[tuple[float, str, str], ...]:
+    """The ticks, or every second, or every third of them, so that no text covers another; each with its anchor."""
+    anchored = [(x, text, "start" if x < 8 else "end" if x > 92 else "middle") for x, text in ticks]
+    extents = [_extent(*tick) for tick in anchored]
+    for step in range(1, len(anchored)):
+        if all(before[1] <= after[0] for before, after in itertools.pairwise(extents[::step])):
+            return tuple(anchored[::step])
+    return tuple(anchored[:1])
+
+
+def _extent(x: float, text: str, anchor: str) -> tuple[float, float]:
+    """Where a text begins and ends, in pixels of the narrowest strip, with room for one letter more."""
+    width, place = LETTER * (len(text) + 1), WIDTH * x / 100
+    left = place - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+    return left, left + width
 
 
 def _anchor(x: float) -> str:

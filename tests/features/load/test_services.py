@@ -347,6 +347,10 @@ def test_a_runtime_that_is_a_program_of_its_own_is_no_service() -> None:
     program, other = (
         Cell.from_path(f"crnn/torch/torch_onnx/raw/{name}/cpu/b1t1") for name in ("onnxruntime_node", "onnxruntime")
     )
-    assert sweep.servable([program, other]) == [other]
+    said: list[str] = []
+    assert sweep.servable([program, other], say=said.append) == [other]
+    assert said == [
+        "Left out: onnxruntime_node is a program of its own, which times itself: `bench load` cannot send it requests"
+    ]
     with pytest.raises(InputError, match="onnxruntime_node is a program of its own, which times itself"):
-        sweep.servable([program])
+        sweep.servable([program], say=said.append)

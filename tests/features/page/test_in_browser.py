@@ -169,6 +169,7 @@ def test_details_have_the_figures_and_every_launch(opened: Any) -> None:
     assert dialog.locator("h2").inner_text() == made.PRUNE
     assert dialog.locator(".samples circle").count() >= 100
     assert dialog.locator("tbody tr td:nth-child(2)").all_inner_texts() == [str(made.NUM_SAMPLES), "10"]
+    assert dialog.locator("thead th").all_inner_texts()[3:7] == ["slowest", "import", "load", "first inference"]
     assert "1.502 ms" in dialog.inner_text()
     assert "evenly spaced quantiles" in dialog.inner_text()
     window.page.keyboard.press("Escape")

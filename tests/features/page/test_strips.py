@@ -46,8 +46,14 @@ def test_the_faster_stands_further_left_on_an_axis_of_factors() -> None:
 
     assert found.pick.x < middle < last
     assert middle - found.pick.x == pytest.approx(last - middle, abs=0.02)
-    assert [text for _, text in found.ticks] == ["1 ms", "2 ms", "5 ms", "10 ms"]
+    assert [text for _, text, _ in found.ticks] == ["1 ms", "2 ms", "5 ms", "10 ms"]
     assert found.title == "Latency of 3 deployments, 1 to 10 ms; the marked one: 1 ms"
+
+
+def test_texts_of_ticks_have_room_on_a_phone() -> None:
+    """All six of a range of 40 times would cover one another."""
+    found = drawn(5.3, 200)
+    assert [text for _, text, _ in found.ticks] == ["5 ms", "20 ms", "100 ms"]
 
 
 def test_no_mark_touches_another_while_there_is_room() -> None:
