@@ -15,6 +15,7 @@ _NOT_WORSE = 1
 
 
 def bisect(
+    ctx: typer.Context,
     package: Annotated[str, typer.Argument(help="Name of a package, such as onnxruntime.", show_default=False)],
     *,
     good: Annotated[str, typer.Option(help="A release that was fast and right.", show_default=False)],
@@ -39,6 +40,7 @@ def bisect(
     """
     from bench.api import loading
     from bench.api.names import TaskName
+    from bench.cli.stopping import Stopping
     from bench.features.bisect import bisecting, releases
     from bench.features.bisect import render as report
     from bench.measure.block import Method
@@ -61,11 +63,12 @@ def bisect(
         answer = bisecting.drifted(measured, names, package, chosen, tell=options.say, ends_s=ends_s)
     else:
         answer = bisecting.slower(measured, names, package, chosen, by=by, tell=options.say, ends_s=ends_s)
-    try:
-        if blame and answer.first_bad is not None:
-            answer = bisecting.blamed(answer, measured, is_drift=drift, limits=limits, tell=options.say)
-    finally:  # a Ctrl-C meanwhile does not lose what took longer
-        options.write(report.render(answer, format=format), None)
+    with (ctx.obj or Stopping()).last_words():  # a Ctrl-C meanwhile does not lose what took longer
+        try:
+            if blame and answer.first_bad is not None:
+                answer = bisecting.blamed(answer, measured, is_drift=drift, limits=limits, tell=options.say)
+        finally:
+            options.write(report.render(answer, format=format), None)
     if answer.first_bad is None:
         raise typer.Exit(_NOT_WORSE)
 
