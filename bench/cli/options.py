@@ -218,12 +218,18 @@ def with_versions(
 
 
 def make_environments(cells: Sequence[Cell], *, may_be_large: bool) -> None:
-    """Make the environments of plugins' own that cells need, where the option `Yes` allows it."""
-    if not may_be_large:
-        return
+    """Say which environments of plugins' own have to be made for cells; make them where the option `Yes` allows it.
+
+    Otherwise a cell makes them as it is prepared, if their downloads are small.
+    """
     from bench.measure import lease
     from bench.pipeline import isolated
 
+    unmade = isolated.unmade()
+    if names := sorted({name for cell in cells for kind, name in isolated.plugins_of(cell) if (kind, name) in unmade}):
+        say(f"making the environment of {' and '.join(names)}, which takes minutes; `bench clean` removes it")
+    if not may_be_large:
+        return
     with lease.hold():
         isolated.make_for(cells)
 

@@ -197,4 +197,18 @@ def _nearest(glob: str, pool: Sequence[Cell]) -> str:
         if part and not any(sign in part for sign in "*?[") and part not in names:
             known = part in loading.in_repository("models")
             return f"it is {loading.IN_REPOSITORY}" if known else errors.suggest(part, sorted(names))
-    return "see `bench run --dry-run` for what there is"
+    return _unopened(glob, pool) or "see `bench run --dry-run` for what there is"
+
+
+def _unopened(glob: str, pool: Sequence[Cell]) -> str:
+    """Why a runtime that a glob names opens no artifact of its tasks; empty where that is not so."""
+    task, _, rest = glob.partition("/")
+    sources = {cell.source for cell in matching(pool, f"{task}/*")}
+    for name in [part for part in rest.split("/") if sources and part in loading.find("runtimes")]:
+        formats = catalog.runtime(name).formats
+        for exporter in map(catalog.exporter, loading.find("exporters")):
+            made_of = [source for source in exporter.sources if exporter.format(source) in formats]
+            if made_of and sources.isdisjoint(made_of):
+                of = " or ".join(made_of)
+                return f"{name} opens what {exporter.name} makes of {of}; the source of {task} is {sources.pop()}"
+    return ""

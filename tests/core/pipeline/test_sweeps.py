@@ -111,6 +111,7 @@ def test_whole_path_names_any_chain_batch_and_threads() -> None:
         ("toy/*/gpu/*", "no cell matches 'toy/.*/gpu/.*'; "),
         ("tooy", "no cell matches 'tooy'; did you mean 'toy'"),
         ("tooy/*", "no cell matches .*; did you mean 'toy'"),
+        ("toy/*/mnn/*", "mnn opens what torch_mnn makes of torch; the source of toy is null"),
         ("toy/*/b9t9", "no cell matches 'toy/.*/b9t9'; "),
     ],
 )

@@ -51,7 +51,7 @@ def test_the_wrong_node_is_named_with_a_reproducer(tmp_path: Path) -> None:
 
     assert code == 0
     assert "product_5 (MatMul) is the first node beyond it" in text
-    assert (tmp_path / "out" / "product_5-MatMul" / "reproduce.py").is_file()
+    assert (tmp_path / "out" / "wrong-product_5-MatMul" / "reproduce.py").is_file()
 
 
 @pytest.mark.thorough
