@@ -107,7 +107,7 @@ def write_moves(path: Path, *, is_slow: bool) -> Path:
 def test_the_command_counts_the_instructions_of_the_part(tmp_path: Path) -> None:
     """Of operators that move data alone, whose count no processor withholds."""
     plain, slow = (write_moves(tmp_path / f"{name}.onnx", is_slow=name == "slow") for name in ("plain", "slow"))
-    options = ["--witness", "--budget", "30s", "--format", "json", "--output", str(tmp_path / "out")]
+    options = ["--witness", "--budget", "1m", "--format", "json", "--output", str(tmp_path / "out")]
 
     result = CliRunner().invoke(app, ["blame", str(plain), str(slow), *options], catch_exceptions=False)
 
