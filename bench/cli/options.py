@@ -218,20 +218,18 @@ def with_versions(
 
 
 def make_environments(cells: Sequence[Cell], *, may_be_large: bool) -> None:
-    """Say which environments of plugins' own have to be made for cells; make them where the option `Yes` allows it.
+    """Say which plugins of cells lack an environment of their own; make these where the option `Yes` allows it.
 
-    Otherwise a cell makes them as it is prepared, if their downloads are small.
+    Otherwise a cell makes them as it is prepared, or is a row that says why not.
     """
     from bench.measure import lease
     from bench.pipeline import isolated
 
-    unmade = isolated.unmade()
-    if names := sorted({name for cell in cells for kind, name in isolated.plugins_of(cell) if (kind, name) in unmade}):
-        say(f"making the environment of {' and '.join(names)}, which takes minutes; `bench clean` removes it")
-    if not may_be_large:
-        return
-    with lease.hold():
-        isolated.make_for(cells)
+    if names := isolated.unmade_of(cells):
+        say(f"{', '.join(names)}: its own environment is not here yet, and takes minutes to make")
+    if may_be_large:
+        with lease.hold():
+            isolated.make_for(cells)
 
 
 def environments(versions: list[str] | None, pythons: list[Path] | None) -> list[Asked]:

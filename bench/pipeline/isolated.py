@@ -34,6 +34,12 @@ def unmade() -> set[tuple[str, str]]:
     return {(kind, plugin.name) for kind, plugin in plugins() if environments.size_of_isolated(plugin) is None}
 
 
+def unmade_of(cells: Iterable[Cell]) -> list[str]:
+    """Names of the plugins of cells whose environment would have to be made first."""
+    lacking = unmade()
+    return sorted({part[1] for cell in cells for part in plugins_of(cell) if part in lacking})
+
+
 def absent() -> dict[tuple[str, str], str]:
     """Kinds and names of the plugins that no package of pip brings and that are not here, each with the command.
 

@@ -201,14 +201,19 @@ def _nearest(glob: str, pool: Sequence[Cell]) -> str:
 
 
 def _unopened(glob: str, pool: Sequence[Cell]) -> str:
-    """Why a runtime that a glob names opens no artifact of its tasks; empty where that is not so."""
+    """Why a runtime that a glob names opens no artifact of its task; empty where it opens some, or none is known."""
     task, _, rest = glob.partition("/")
-    sources = {cell.source for cell in matching(pool, f"{task}/*")}
-    for name in [part for part in rest.split("/") if sources and part in loading.find("runtimes")]:
+    cells = matching(pool, f"{task}/*")
+    lacking = loading.find("runtimes").keys() - {str(cell.runtime) for cell in cells}
+    for name in [part for part in rest.split("/") if part in lacking]:
         formats = catalog.runtime(name).formats
-        for exporter in map(catalog.exporter, loading.find("exporters")):
-            made_of = [source for source in exporter.sources if exporter.format(source) in formats]
-            if made_of and sources.isdisjoint(made_of):
-                of = " or ".join(made_of)
-                return f"{name} opens what {exporter.name} makes of {of}; the source of {task} is {sources.pop()}"
+        makers = [
+            f"{exporter.name} of {source}"
+            for exporter in map(catalog.exporter, loading.find("exporters"))
+            for source in exporter.sources
+            if exporter.format(source) in formats
+        ]
+        sources = " and ".join(sorted({cell.source for cell in cells}))
+        if makers and sources:
+            return f"{name} opens what is made by {', '.join(makers)}; {task} is of {sources}"
     return ""

@@ -111,7 +111,9 @@ def test_whole_path_names_any_chain_batch_and_threads() -> None:
         ("toy/*/gpu/*", "no cell matches 'toy/.*/gpu/.*'; "),
         ("tooy", "no cell matches 'tooy'; did you mean 'toy'"),
         ("tooy/*", "no cell matches .*; did you mean 'toy'"),
-        ("toy/*/mnn/*", "mnn opens what torch_mnn makes of torch; the source of toy is null"),
+        ("toy/*/mnn/*", "mnn opens what is made by torch_mnn of torch; toy is of null"),
+        ("toy/*/litert/*", "litert opens what is made by tflite of tf, .*torch_litert of torch; toy is of null"),
+        ("toy/*/null/webgpu/*", "see `bench run --dry-run`"),  # it opens others of the task
         ("toy/*/b9t9", "no cell matches 'toy/.*/b9t9'; "),
     ],
 )
