@@ -82,7 +82,9 @@ def _request(row: Row) -> ranking.Request:
 
 def _most_measured(counts: Counter[ranking.Request]) -> set[ranking.Request]:
     """Of each task the request that has the most rows."""
-    of_task = {task: request for request, _ in reversed(counts.most_common()) for task in request[:1]}
+    of_task: dict[str, ranking.Request] = {}
+    for request, _ in counts.most_common():
+        of_task.setdefault(request[0], request)
     return set(of_task.values())
 
 

@@ -37,7 +37,6 @@ class OneTask(small_models.SmallTask):
     outputs = (TensorSpec(name="y", dtype="float32", shape=("batch", 3)),)
 
 
-@functools.cache  # other tests have the catalog load its plugins anew
 @functools.cache  # tests before may have had the catalog forget it, and another class would have pages of its own
 def runtime(name: str = "ort_web") -> BrowserRuntime:
     found = catalog.runtime(name)

@@ -293,10 +293,7 @@ def servable(cells: Sequence[Cell], *, say: Callable[[str], object]) -> list[Cel
     services = [cell for cell in cells if not isinstance(catalog.runtime(cell.runtime), ProgramRuntime)]
     programs = sorted({str(cell.runtime) for cell in cells} - {str(cell.runtime) for cell in services})
     if programs:
-        times_itself = f"{programs[0]} is a program of its own, which times itself"
-        if len(programs) > 1:
-            times_itself = f"{', '.join(programs)} are programs of their own, which time themselves"
-        cannot = f"{times_itself}: `bench load` cannot send {'them' if programs[1:] else 'it'} requests"
+        cannot = f"{', '.join(programs)}: `bench load` sends no requests to a program of its own, which times itself"
         if not services:
             raise InputError(cannot, fix="name cells of other runtimes")
         say(f"Left out: {cannot}")
