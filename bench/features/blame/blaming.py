@@ -30,8 +30,9 @@ _SEARCH_BLOCKS = 4
 _CONFIRM_BLOCKS, _MOST_CONFIRM_BLOCKS = 6, 14
 _WIDEST = 0.3
 """Width of a share's interval of as many blocks as the search has, with which that of the answer is within a tenth."""
-_LITTLE = 0.15
-"""Share of the difference that the parts may fail to add up to before suspects are measured with their neighbours."""
+_LITTLE, _UNSURE = 0.04, 0.15
+"""Shares of the difference that the parts may fail to add up to before suspects are measured with their neighbours:
+where it is clear that they fail, and where it is not."""
 _MARGINS = (1, 3)
 """Atoms on either side with which they are."""
 _MOST_ROUNDS = 7
@@ -258,7 +259,8 @@ class Search:
         self._tell(f"measuring {len(cores)} suspects and the rest beside the whole")
         blocks = self._measures.measure(parts, num_blocks=_CONFIRM_BLOCKS, ends_s=self._ends(1.0))
         outcome = _outcome(parts, cores, blocks, self._sign)
-        if _adds_up(outcome) and not self._is_precise(cores.values()) and time.monotonic() < self._ends(1.0):
+        is_done = self._is_precise(cores.values()) and _left(outcome) < _UNSURE
+        if not is_done and not _is_left_over(outcome) and time.monotonic() < self._ends(1.0):
             more = _MOST_CONFIRM_BLOCKS - len(blocks)
             blocks += self._measures.measure(parts, num_blocks=more, ends_s=self._ends(1.0))
             outcome = _outcome(parts, cores, blocks, self._sign)
@@ -303,9 +305,16 @@ def _left(outcome: Outcome) -> float:
     return abs(outcome.remainder_share.value)
 
 
+def _is_left_over(outcome: Outcome) -> bool:
+    """Whether the parts clearly do not add up to the difference, by more than a little."""
+    assert outcome.remainder_share is not None
+    is_clear = outcome.remainder_share.low > 0 or outcome.remainder_share.high < 0
+    return is_clear and _left(outcome) >= _LITTLE
+
+
 def _adds_up(outcome: Outcome) -> bool:
-    """Whether the parts add up to the difference, but for a little."""
-    return _left(outcome) < _LITTLE
+    """Whether the parts add up to the difference, as far as the blocks tell."""
+    return _left(outcome) < _UNSURE and not _is_left_over(outcome)
 
 
 def _whole(blocks: Sequence[Times]) -> list[tuple[float, float]]:

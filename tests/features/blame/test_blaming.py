@@ -140,6 +140,27 @@ def test_what_lies_between_parts_is_measured_with_neighbours() -> None:
     assert line.core_ratio.value == pytest.approx(1 + half / ATOM_NS, rel=0.05)
 
 
+def test_a_tenth_that_is_clearly_left_over_is_measured_with_neighbours() -> None:
+    whole = 0.4 * NUM_ATOMS * ATOM_NS
+
+    outcome = search(FakeStopwatch(slower={20: 0.9 * whole}, between={21: 0.1 * whole}), {20: whole})
+
+    (line,) = outcome.blamed
+    assert (line.core, line.part) == (Part(start=20, end=21), Part(start=19, end=22))
+    assert line.share.low < 1 < line.share.high
+
+
+def test_what_may_be_left_over_by_chance_is_measured_in_more_blocks() -> None:
+    """The difference is about as small as the noise of a block: of six blocks, anything may seem left over."""
+    slower = {20: 0.02 * NUM_ATOMS * ATOM_NS}
+
+    outcomes = [search(FakeStopwatch(slower=slower, noise=0.01, seed=seed), {20: 1e5}) for seed in range(40)]
+
+    left = [(outcome.num_blocks, share.value) for outcome in outcomes if (share := outcome.remainder_share)]
+    assert len(left) >= 10
+    assert [share for num_blocks, share in left if num_blocks <= 6 and abs(share) >= 0.15] == []
+
+
 def test_what_no_part_shows_is_a_line_of_its_own() -> None:
     """A cost that lies before each atom, such as of scheduling, is in no atom alone."""
     each = 0.1 * ATOM_NS
