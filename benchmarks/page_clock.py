@@ -170,24 +170,35 @@ def pairs(number: int) -> list[float]:
 
 
 def launches(number: int) -> list[dict[str, float]]:
-    """Of each launch: seconds, and the browsers' processes that it left."""
+    """Of each launch: seconds, and the browsers' processes and temporary folders that it left."""
     done = []
+    signal.signal(signal.SIGALRM, hung)
     for _ in range(number):
-        before, began_s = processes(), time.monotonic()
+        before, began_s = processes() | folders(), time.monotonic()
         signal.alarm(HANG_S)
         with session():
             pass
         signal.alarm(0)
         took_s = time.monotonic() - began_s
-        while (left := processes() - before) and time.monotonic() - began_s - took_s < 10:
+        while (left := (processes() | folders()) - before) and time.monotonic() - began_s - took_s < 10:
             time.sleep(0.05)
         done.append({"seconds": took_s, "left": len(left)})
     return done
 
 
-def processes() -> set[int]:
+def hung(*_: object) -> None:
+    """End a launch that hangs with an error, so that its browser is closed."""
+    raise TimeoutError(f"a launch took more than {HANG_S} s")
+
+
+def folders() -> set[int | Path]:
+    """The temporary folders of browsers."""
+    return {path for name in ("browser-*", "*hrom*.??????") for path in Path(tempfile.gettempdir()).glob(name)}
+
+
+def processes() -> set[int | Path]:
     """The living processes of browsers on this machine: those that others start meanwhile count as left."""
-    living = set()
+    living: set[int | Path] = set()
     for process in psutil.process_iter(["status", "cmdline"]):
         command = process.info["cmdline"] or [""]
         if process.info["status"] != psutil.STATUS_ZOMBIE and "chrom" in Path(command[0].partition(" ")[0]).name:
@@ -219,8 +230,8 @@ def of_launches(done: list[dict[str, float]]) -> list[str]:
     """Print how long launches took and what they left; what is wrong with it."""
     left, seconds = sum(each["left"] for each in done), sorted(each["seconds"] for each in done)
     print(f"{len(done)} launches: {seconds[len(seconds) // 2]:.2f} s (median), at most {seconds[-1]:.2f} s; "
-          f"{left:g} processes left")  # fmt: skip
-    return ["launches left processes of browsers"] if left else []
+          f"{left:g} processes or folders left")  # fmt: skip
+    return ["launches left processes or folders of browsers"] if left else []
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from bench.measure.model import Request
 from bench.measure.prior import USUAL, Prior
 from bench.measure.stats import Effect, Estimate
 
+_KNOWN = 1e9
+"""Degrees of freedom of an error that is known."""
 REFERENCE, CONTROL, CELL, CONTENDER = "reference", "control", "cell", "contender"
 """Roles of launches: the two of the baseline, a cell's beside these, and a cell's in a block without the baseline."""
 
@@ -49,12 +52,14 @@ class Series:
         runtime: the runtime, such as `onnxruntime_bytes`: shocks are each runtime's own. Cells of a program of one
             runtime may leave it out.
         launches: its launches; of a baseline, in the roles of the reference and of the control.
+        tick_ns: time between two values of the clock that times its inferences, where that clock is a coarse one.
     """
 
     name: str
     program: str
     runtime: str = ""
     launches: Sequence[Levelled]
+    tick_ns: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +102,7 @@ class Fitted:
         self.baseline = group.baseline.name
         self.num_launches = launches
         self._request = request
+        self._ticks_ns = {each.name: each.tick_ns for each in (group.baseline, *group.cells) if each.tick_ns}
         self._effects: dict[tuple[str, str], Effect] = {}
 
     @property
@@ -123,8 +129,19 @@ class Fitted:
         if self._request is None:
             raise KeyError(name)
         if (name, other) not in self._effects:  # many questions are about the same pair
-            self._effects[name, other] = self._request.difference(name, other)
+            rounding = math.hypot(self._rounding(name), self._rounding(other)) if name != other else 0.0
+            self._effects[name, other] = _rounded(self._request.difference(name, other), rounding)
         return self._effects[name, other]
+
+    def _rounding(self, name: str) -> float:
+        """Standard error of the logarithm of a cell's latency by the ticks of its clock.
+
+        Each sample is a multiple of its tick, and so is the median: all launches may be off by the same, by up to one
+        tick either way.
+        """
+        if self._request is None or name not in self._ticks_ns:
+            return 0.0
+        return math.log1p(self._ticks_ns[name] / math.exp(self._request.latency(name).value)) / math.sqrt(3)
 
     def covariance(self, names: Sequence[str]) -> np.ndarray:
         """Covariance of the errors of the levels of K cells, on the log scale, of shape (K, K).
@@ -134,7 +151,8 @@ class Fitted:
         """
         if self._request is None:
             raise KeyError(*names)
-        return self._request.covariance(names)
+        roundings = [self._rounding(name) for name in names]
+        return self._request.covariance(names) + np.diag(np.square(roundings))
 
     def between(self, name: str, other: str) -> Comparison:
         """One cell over another, through all the blocks that connect them; without an effect if nothing does."""
@@ -164,7 +182,12 @@ class Fitted:
         """Latency of a cell in the usual state of the machine; None for a cell that never ran beside the baseline."""
         if self._request is None or name not in self.num_launches:
             return None
-        return self._request.latency(name).ratio()
+        return _rounded(self._request.latency(name), self._rounding(name)).ratio()
+
+
+def _rounded(effect: Effect, error: float) -> Effect:
+    """An effect with the error of the clocks that it was read from, whose standard error is known."""
+    return effect - Effect(value=0.0, error=error, freedom=_KNOWN) if error else effect
 
 
 def fit(groups: Sequence[Group], prior: Prior = USUAL) -> list[Fitted]:

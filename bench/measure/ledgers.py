@@ -23,6 +23,7 @@ class Ledger:
         num_stale: launches that count for the figures but not towards the goal, because the subject is to be measured
             again.
         may_win: whether the subject may be the deployment to ship.
+        tick_ns: time between two values of the clock that times its inferences, where that is a coarse one.
         expected: the latency over the baseline's that earlier sweeps let expect, which orders first launches; 0 where
             nothing is known.
     """
@@ -32,6 +33,7 @@ class Ledger:
     failed: bool = False
     num_stale: int = 0
     may_win: bool = True
+    tick_ns: int = 0
     expected: float = 0.0
 
     @property
@@ -47,7 +49,8 @@ class Ledger:
         """The launches so far."""
         runtime = self.subject.cell.runtime.listed
         program = self.subject.program or runtime
-        return Series(name=self.name, program=program, runtime=runtime, launches=tuple(self.launches))
+        launches = tuple(self.launches)
+        return Series(name=self.name, program=program, runtime=runtime, launches=launches, tick_ns=self.tick_ns)
 
 
 @dataclasses.dataclass(kw_only=True)

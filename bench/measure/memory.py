@@ -70,7 +70,7 @@ class MemoryLog:
             peak = poller.peak
         rss = rss_bytes(self._proc)
         self.phases.append(
-            Phase(name=name, peak_rss_bytes=max(peak, rss), rss_bytes=rss, private_bytes=self._private_bytes())
+            Phase(name=name, peak_rss_bytes=max(peak, rss), rss_bytes=rss, private_bytes=private_bytes(self._proc))
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -87,17 +87,19 @@ class MemoryLog:
     def _peak_bytes(self) -> int:
         return _kib_fields(self._proc / "status")["VmHWM"]
 
-    def _private_bytes(self) -> int | None:
-        with contextlib.suppress(OSError):
-            fields = _kib_fields(self._proc / "smaps_rollup")
-            return fields["Private_Clean"] + fields["Private_Dirty"]
-        return None
-
 
 def _kib_fields(path: Path) -> dict[str, int]:
     """Bytes by field of a file with lines such as `VmHWM:  1234 kB`."""
     rows = (line.split() for line in path.read_text().splitlines())
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3 and row[2] == "kB"}
+
+
+def private_bytes(proc: Path = _PROC) -> int | None:
+    """Resident bytes of a process that no other one shares; None where the system does not tell."""
+    with contextlib.suppress(OSError):
+        fields = _kib_fields(proc / "smaps_rollup")
+        return fields["Private_Clean"] + fields["Private_Dirty"]
+    return None
 
 
 _mapped_before = 0
@@ -137,6 +139,19 @@ def rss_bytes(proc: Path = _PROC) -> int:
         pid = int(proc.name) if proc.name.isdecimal() else None
         return int(psutil.Process(pid).memory_info().rss)
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def rss_bytes_of_children() -> int:
+    """Resident size of all processes that this one has started, each less what it shares, and of the largest all."""
+    import psutil
+
+    folders = [Path("/proc", str(child.pid)) for child in psutil.Process().children(recursive=True)]
+    sizes = []
+    for folder in folders:
+        with contextlib.suppress(OSError, psutil.Error):  # it has ended meanwhile
+            sizes.append((rss_bytes(folder), private_bytes(folder)))
+    largest = max(sizes, default=(0, 0), key=lambda size: size[0])
+    return largest[0] - (largest[1] or 0) + sum(rss if private is None else private for rss, private in sizes)
 
 
 class _Poller:

@@ -35,7 +35,10 @@ def measure_pairs(
     Returns:
         A group for each pair, with the launches of both cells.
     """
-    ledgers = [[Ledger(subject=opening.subject(value)) for value in pair] for pair in pairs]
+    ledgers = [
+        [Ledger(subject=opening.subject(value), tick_ns=value.quality.clock_tick_ns) for value in pair]
+        for pair in pairs
+    ]
     groups = [Group(baseline=baseline, ledgers=[other]) for baseline, other in ledgers]
     rounds.measure(groups, method, goal, keep=keep, report=report, cut_blocks=cut_blocks)
     return groups

@@ -20,7 +20,7 @@ from bench.api.decoder import IDS
 from bench.api.errors import ArtifactError
 from bench.api.generation import Generator
 from bench.measure import clock
-from bench.measure.memory import MemoryLog, rss_bytes, rss_bytes_if_started
+from bench.measure.memory import MemoryLog, rss_bytes_if_started, rss_bytes_of_children
 from bench.measure.session import Opened
 from bench.onnxfile.deferred import np
 from bench.pipeline import feeding, output_checks
@@ -297,8 +297,8 @@ def judged_call(session: Session, *, margins: bool = False) -> Callable[[Arrays]
 
 
 def _rss_bytes(session: Session) -> int:
-    """Resident size of the process that is started for a session, and of its program."""
-    return rss_bytes_if_started() + (0 if session.pid is None else rss_bytes(Path("/proc", str(session.pid))))
+    """Resident size of the process that is started for a session, and of its program with all processes of that."""
+    return rss_bytes_if_started() + (0 if session.pid is None else rss_bytes_of_children())
 
 
 def _of_session(session: Session, task: Task, samples: Samples, outputs: Arrays, batch: int) -> dict[str, Any]:

@@ -289,6 +289,7 @@ class Sweep:
             self._ledgers[value.key] = Ledger(
                 subject=self._place.subject(value),
                 launches=list(launches),
+                tick_ns=value.quality.clock_tick_ns,
                 expected=0.0 if launches else self._expected.ratio(value.cell.path),
             )
         return self._ledgers[value.key]

@@ -200,25 +200,13 @@ def _add_quality(row: Row, record: Measured, records: Mapping[str, Measured]) ->
 
 
 def _add_resolution(row: Row, quality: Quality | None) -> None:
-    """Warn of a clock that is coarse beside a median, and widen the row's intervals by what it may hide.
-
-    Each sample is a multiple of its tick, and so is the median: all launches may be off by the same.
-    """
-    tick_ns = _known(quality.tick_ns) if quality is not None else None
+    """Warn of a clock that is coarse beside a median; see `comparison.Fitted` for what it does to intervals."""
+    tick_ns = quality.clock_tick_ns if quality is not None else 0
     if tick_ns and row.latency_p50_ns and (share := tick_ns / row.latency_p50_ns) > _FINE_SHARE:
-        note = (
-            f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %, "
-            "by which its intervals are wider"
-        )
+        note = f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %"
+        if row.latency_p50_low_ns is not None:
+            note += ", by which its intervals are wider"
         row.warning = "; ".join(filter(None, [row.warning, note]))
-        for low, high in (("latency_p50_low_ns", "latency_p50_high_ns"), ("ratio_low", "ratio_high")):
-            if getattr(row, low) is not None and row.verdict is not None:
-                setattr(row, low, getattr(row, low) / (1 + share))
-                setattr(row, high, getattr(row, high) * (1 + share))
-        low_floor, high_floor = 1 - stats.NOISE_FLOOR, 1 + stats.NOISE_FLOOR
-        is_sure = {stats.FASTER: (row.ratio_high or 1) < low_floor, stats.SLOWER: (row.ratio_low or 1) > high_floor}
-        if row.verdict is not None and not is_sure.get(row.verdict, False):
-            row.verdict = stats.UNDECIDED
 
 
 def _known(value: T | msgspec.UnsetType) -> T | None:

@@ -220,6 +220,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, tag="quality", tag_fiel
         return is_reference or (self.fidelity == "exact" and self.precision == precision)
 
     @property
+    def clock_tick_ns(self) -> int:
+        """Time between two values of the clock that times the inferences; 0 where that is the worker's, a fine one."""
+        return 0 if self.tick_ns is msgspec.UNSET else self.tick_ns
+
+    @property
     def is_timed(self) -> bool:
         """Whether the cell may be timed: its outputs are not broken, and its times say something."""
         return self.fidelity != "broken" and self.untimed is msgspec.UNSET

@@ -123,3 +123,19 @@ def test_poller_ends_when_the_phase_fails(tmp_path: Path) -> None:
 
 def test_poll_interval_is_short() -> None:
     assert memory.POLL_S <= 0.005
+
+
+def test_children_are_weighed_with_theirs() -> None:
+    """A process with 50 MB of its own starts another that has as much."""
+    code = "import subprocess, sys; own = bytearray(b'1' * 50_000_000); {}print(flush=True); sys.stdin.read()"
+    inner = f"subprocess.Popen([sys.executable, '-c', {code.format('')!r}]); "
+    before = memory.rss_bytes_of_children()
+    with subprocess.Popen(
+        [sys.executable, "-c", code.format(inner)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        lines = [child.stdout.readline() for _ in range(2)]
+        weighed = memory.rss_bytes_of_children() - before
+        child.communicate()
+    assert lines == [b"\n"] * 2
+    assert 100_000_000 < weighed < 180_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_medians_over_inferences_without_the_first() -> None:
         NodeTime(name="Conv1", operator="Conv", provider=provider, time_ns=13_000),
         NodeTime(name="Relu2", operator="Relu", provider=provider, time_ns=2_000),
     ]
+
+
+def test_of_a_clock_that_ticks_rarely_the_mean_tells_more_than_the_median() -> None:
+    """Each node takes 2 us by a clock that ticks every 5 us."""
+    events = [
+        each for at in range(0, 1000, 100) for each in (run(at), kernel("Add1", at, 5 * (at % 500 in (100, 300))))
+    ]
+    (found,) = profile.node_times(events, warm_ups=0, num_runs=10, average=statistics.fmean)
+    assert found.time_ns == 2_000
+    assert profile.node_times(events, warm_ups=0, num_runs=10)[0].time_ns == 0
 
 
 def test_the_nodes_of_a_body_are_not_counted_twice() -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_a_burst_is_timed_by_the_page_in_the_process_of_the_page(page: Page, mod
     before = sum(psutil.Process(session.pid).cpu_times()[:2])
     page.ask("work", {"ms": 300})
     assert sum(psutil.Process(session.pid).cpu_times()[:2]) - before > 0.15, "it is the process that computes"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
+def test_bursts_of_a_page_have_the_priority_of_its_worker(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser gives its threads the usual priority, whatever that of the process is that starts it."""
+    monkeypatch.setattr(os, "getpriority", lambda *_: -3)
+    session = browsing.opened(model)
+    session.burst({"x": np.ones((1, 3), np.float32)}, PLAN)
+    monkeypatch.undo()
+    assert os.getpriority(os.PRIO_PROCESS, session.pid) == -3
 
 
 def test_a_page_says_where_it_runs_and_what_a_visitor_downloads(page: Page, model: Path) -> None:
@@ -163,6 +174,11 @@ def test_a_clock_that_is_not_this_processs_is_not_trusted(page: Page, answer: di
         own._check_pace(answer, wall_ns)
 
 
+def test_an_inference_that_is_shorter_than_a_tick_is_a_reason(page: Page) -> None:
+    with pytest.raises(ArtifactError, match=r"^an inference is shorter than a tick of the page's clock, [\d.]+ us$"):
+        page._check_pace({"span_ns": 10_000_000, "cold": [5_000], "steady": [5_000, 0, 5_000]}, 12_000_000)
+
+
 def test_a_page_whose_clock_runs_fast_is_found(page: Page, model: Path) -> None:
     session, feeds = browsing.opened(model), {"x": np.ones((1, 3), np.float32)}
     page._browser.evaluate("performance.now = (own => () => 3 * own())(performance.now.bind(performance)); 0")
@@ -202,6 +218,7 @@ def test_memory_that_the_worker_may_not_take_is_no_limit_of_webassembly(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = object.__new__(Page)
+    own._server = page._server
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2 << 30, 2 << 30))
     assert isinstance(own._error({"error": "Array buffer allocation failed"}), MemoryError)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -325,14 +342,20 @@ def test_an_error_in_a_session_is_not_that_of_its_closing(page: Page, model: Pat
 
 def test_a_browser_that_answers_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     before = browsing.browsers()
+    folder = Path(tempfile.mkdtemp(prefix="t"))  # a short one: the browser has a socket there
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
     own = browser.Browser(RUNTIME.command())
+    assert len([*folder.iterdir()]) == 2
     monkeypatch.setattr(browser, "_ENDING_S", 1.0)
     os.kill(own.pid, signal.SIGSTOP)
     began_s = time.monotonic()
     own.close()
     assert time.monotonic() - began_s < 30
+    own.close()  # once more does nothing: its descriptors may be those of other files by now
     assert not browsing.left_since(before)
-    assert not Path(own._profile).exists()
+    assert [*folder.iterdir()] == [], "neither its profile nor the folder of its socket"
+    folder.rmdir()
 
 
 def test_a_process_that_ends_ends_its_browser(tmp_path: Path) -> None:
@@ -358,6 +381,29 @@ def test_a_corrupt_package_is_a_reason(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(npm.FOLDER, str(tmp_path))
     with pytest.raises(ArtifactError, match=r"WebAssembly|wasm"):
         Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
+    shutil.rmtree(wasm.parent)
+    reason = r"Failed to fetch dynamically imported module: packages/onnxruntime-web/dist/ort\.wasm\.min\.mjs"
+    with pytest.raises(ArtifactError, match=f"^{reason}$"):  # without the page's address, which has a secret part
+        Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
+    assert not browsing.left_since(before)
+
+
+def test_a_page_that_another_was_to_follow_is_no_page_any_more(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second page does not start; the next session has a page of its own, not the one that was closed."""
+    how: dict[str, Any] = {"task": small_models.make_task(browsing.OneTask), "source": "onnx", "provider": "cpu"}
+    shared, before = type(RUNTIME).running, browsing.browsers()
+    type(RUNTIME).running = None
+    try:
+        RUNTIME.import_packages()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.modules[Page.__module__], "_SLOWED_MS", 0.001)
+            with pytest.raises(ArtifactError, match="the page is slowed down"):
+                RUNTIME.open(model, **how, threads=2)
+        session: Any = RUNTIME.open(model, **how, threads=1)
+        np.testing.assert_array_equal(session.run({"x": np.ones((1, 3), np.float32)})[0], [[-1, -1, -1]])
+        session._page.close()
+    finally:
+        type(RUNTIME).running = shared
     assert not browsing.left_since(before)
 
 
@@ -382,3 +428,14 @@ def test_a_program_that_is_no_chromium_is_a_reason(monkeypatch: pytest.MonkeyPat
     assert browser.lacking() == f"{true} does not tell its version: it is no Chromium"
     with pytest.raises(ArtifactError, match="the browser ended, with status"):
         Page(RUNTIME.command(), engine="ort", threads=1, provider="wasm")
+
+
+@pytest.mark.parametrize("content", [b"no program", b"\x7fELF of another machine", b"#!/nowhere/sh\n"])
+def test_a_file_that_cannot_be_run_is_a_reason(tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of other runtimes are measured all the same: neither its version nor its build is an error."""
+    program = tmp_path / "chrome"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    monkeypatch.setenv(BROWSER, str(program))
+    assert browser.lacking() == f"{program} does not tell its version: it is no Chromium"
+    assert RUNTIME.program_versions() == {"chromium": f"+{browser.build()}"}

@@ -60,16 +60,45 @@ def test_a_clock_that_is_coarse_beside_a_median_is_warned_of(tick_ns: Any, share
 
 
 def test_a_coarse_clock_decides_nothing_that_lies_within_a_tick() -> None:
-    """The cell takes half of the baseline's 1000 ns; a tick of 600 ns may hide as much."""
+    """The cell takes 500 ns, a third of the baseline's; a tick of 1000 ns may hide as much."""
     launches = [launch(name, CELL, 499) for name in "ab"]
     fine, coarse = (
         rows(baseline(), made.replaced_quality(record(HALVE, *launches), tick_ns=tick_ns))[HALVE]
-        for tick_ns in (1, 600)
+        for tick_ns in (1, 1000)
     )
     assert (fine.verdict, coarse.verdict) == ("faster", "undecided")
     assert fine.ratio == coarse.ratio
+    assert fine.ratio is not None
     assert fine.ratio_high is not None
-    assert coarse.ratio_high == pytest.approx(fine.ratio_high * (1 + 600 / 500))
+    assert coarse.ratio_high is not None
+    assert coarse.ratio_high > fine.ratio * (1 + 1000 / 500)
+
+
+def test_the_coarse_clock_of_a_baseline_widens_the_ratio_of_a_cell_with_a_fine_one() -> None:
+    cell, coarse = (
+        record(HALVE, launch("a", CELL, 499), launch("b", CELL, 499)),
+        made.replaced_quality(baseline(), tick_ns=3000),
+    )
+    fine, wide = (rows(each, cell)[HALVE] for each in (baseline(), coarse))
+
+    assert (fine.verdict, wide.verdict) == ("faster", "undecided")
+    assert fine.ratio == wide.ratio
+    assert wide.warning is None
+
+
+def test_a_coarse_clock_is_known_wherever_cells_are_compared() -> None:
+    """The figures that `bench pick` and `bench compare` read are widened, not only those of rows."""
+    cells = [record(HALVE, launch("a", CELL, 499), launch("b", CELL, 499)), baseline()]
+    coarse = [made.replaced_quality(each, tick_ns=100) for each in cells]
+    fine_fit, wide_fit = (Measurements({each.cell.path: each for each in group}).of(HALVE) for group in (cells, coarse))
+
+    assert fine_fit is not None
+    assert wide_fit is not None
+    fine, wide = (fit.effect(HALVE, BASELINE) for fit in (fine_fit, wide_fit))
+    latencies = [each.value for name in (HALVE, BASELINE) if (each := fine_fit.latency_ns(name)) is not None]
+    errors = [math.log1p(100 / latency) / math.sqrt(3) for latency in latencies]
+    assert len(errors) == 2
+    assert wide.error == pytest.approx(math.hypot(fine.error, *errors))
 
 
 def test_figures_of_a_cell() -> None:

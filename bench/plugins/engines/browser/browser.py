@@ -35,6 +35,7 @@ _VERSION_S = 30.0
 _ENDING_S = 5.0
 _ATTACHING_S = 20.0
 _EMPTY = "about:blank"
+_SOCKET = "SingletonSocket"
 _MOST_CHUNK = 1 << 16
 _LONGEST_ANSWER = 1 << 26
 _MOST_LINES = 50
@@ -112,22 +113,26 @@ def build() -> str:
 
 @functools.cache
 def _build_of(program: Path) -> str:
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=_VERSION_S)
     with program.open("rb") as file:
         is_script = file.read(2) == b"#!"
     parts = [program, *sorted(_SYSTEM_FLAGS.glob("*"))] if is_script else []
     texts = [file.read_text(errors="replace") for file in parts if file.is_file()]
-    return cache.digest([done.stdout, *texts])[:8]
+    return cache.digest([_told_version(str(program)), *texts])[:8]
+
+
+def _version_of(program: str) -> str:
+    version = re.search(r"\d+(\.\d+){3}", _told_version(program))
+    return version.group() if version else ""
 
 
 @functools.cache
-def _version_of(program: str) -> str:
+def _told_version(program: str) -> str:
+    """What a program prints of its version; empty where it cannot be run or does not end."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=_VERSION_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    version = re.search(r"\d+(\.\d+){3}", done.stdout)
-    return version.group() if version else ""
+    return done.stdout
 
 
 def command(*more: str) -> list[str]:
@@ -147,7 +152,7 @@ class Browser:
         self._numbers = itertools.count(1)
         self._buffer = bytearray()
         self._loaded: set[str] = set()
-        self._crash = ""
+        self._crash, self._is_closed = "", False
         self._deadline: float | None = None
         self._profile = tempfile.mkdtemp(prefix="browser-")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the browser)
@@ -266,7 +271,10 @@ class Browser:
         return {each["id"]: each["cpuTime"] for each in processes if each["type"] == "renderer"}
 
     def close(self) -> None:
-        """End the browser and all its processes, also one that does not answer, and remove its profile."""
+        """End the browser and all its processes, also one that does not answer, and remove its profile; once."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         atexit.unregister(self.close)
         self._deadline = time.monotonic() + _ENDING_S
         with contextlib.suppress(ArtifactError, OSError):
@@ -284,6 +292,14 @@ class Browser:
         self._remove_profile()
 
     def _remove_profile(self) -> None:
+        """Remove the profile, and the folder of a socket that a browser that is killed leaves beside it.
+
+        That folder is no part of the profile because the address of a socket is short.
+        """
+        with contextlib.suppress(OSError):
+            of_socket = Path(self._profile, _SOCKET).readlink().parent
+            if of_socket.parent == Path(self._profile).parent:
+                shutil.rmtree(of_socket, ignore_errors=True)
         end = time.monotonic() + _ENDING_S  # its other processes end after it, and may still write
         while Path(self._profile).exists() and time.monotonic() < end:
             shutil.rmtree(self._profile, ignore_errors=True)

@@ -9,7 +9,9 @@ let chosen; // the provider of all sessions
 export async function load({ threads, provider, packages }) {
   const folder = `${packages}onnxruntime-web/dist/`;
   chosen = provider;
-  const about = provider === 'webgpu' ? await adapter() : {};
+  if (provider === 'webgpu' && !await navigator.gpu?.requestAdapter()) {
+    throw new Error('this browser has no adapter for WebGPU here');
+  }
   ort = await import(`${folder}${BUNDLES[provider]}`);
   ort.env.wasm.numThreads = threads;
   ort.env.wasm.wasmPaths = folder;
@@ -19,17 +21,15 @@ export async function load({ threads, provider, packages }) {
   await model.release();
   // Where it cannot have its threads, it warns and takes one.
   if (ort.env.wasm.numThreads !== threads) throw new Error(`WebAssembly has ${ort.env.wasm.numThreads} threads, not ${threads}`);
-  return about;
+  return provider === 'webgpu' ? adapter(await ort.env.webgpu.device) : {};
 }
 
-// What the browser says of its adapter for WebGPU.
-async function adapter() {
-  const found = await navigator.gpu?.requestAdapter();
-  if (!found) throw new Error('this browser has no adapter for WebGPU here');
-  const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
+// What the browser says of the adapter of the device that the engine chose.
+function adapter({ adapterInfo, features }) {
+  const { vendor, architecture, device, description, isFallbackAdapter } = adapterInfo;
   const name = [vendor, architecture, device, description].filter(Boolean).join(' ') || 'unnamed';
-  const imitated = isFallbackAdapter || found.isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
-  return { adapter: name, float16: found.features.has('shader-f16') ? 'yes' : 'no', ...(imitated && { imitated: 'yes' }) };
+  const imitated = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test(name);
+  return { adapter: name, float16: features.has('shader-f16') ? 'yes' : 'no', ...(imitated && { imitated: 'yes' }) };
 }
 
 export async function open(content, { outputs, profiled = false }) {

@@ -6,9 +6,11 @@ is compared with this process's.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import json
+import os
 import resource
 import statistics
 import time
@@ -38,6 +40,8 @@ _LATE_NS, _LATE_SHARE = 25_000_000, 0.5
 """By how much the worker may see the median burst end later than the page does, beside what a question costs."""
 _DRIFT = 0.01
 """Share by which the page's clock may run faster or slower than this process's from the first answer to a later one."""
+_CAUSE = "ERROR"
+"""Begins the line of LiteRT.js that tells why; the lines after it tell what came of it."""
 _WASM_BYTES = 4 << 30
 _OUT_OF_MEMORY = (
     "out of memory",
@@ -93,10 +97,9 @@ class Page(Program):
         self.import_ns = int(started["ns"])
         self.tick_ns = int(started["tick_ns"])
         self.is_imitated = "imitated" in started["about"]
-        sandbox = "off, as root" if NO_SANDBOX in command else "on"
         self.about = {
             "browser": self._browser.product,
-            "sandbox": sandbox,
+            "sandbox": self._sandbox(),
             "clock tick": f"{self.tick_ns / 1e3:g} us",
             **{name: str(value) for name, value in started["about"].items() if name != "imitated"},
         }
@@ -119,9 +122,13 @@ class Page(Program):
         if (artifact := question.pop("artifact", None)) is not None:
             self._server.files[f"artifact/{question['session']}"] = Path(artifact)
         self._server.send(number, parts)
+        if operation == "burst":
+            self._come_first()
         begin = time.perf_counter_ns()
         try:
             answer = self._browser.evaluate(f"ask({json.dumps(question)})")
+        except ArtifactError as error:
+            raise ArtifactError(self._public(str(error))) from error
         finally:
             wall_ns = time.perf_counter_ns() - begin
             data = self._server.received(number)
@@ -135,13 +142,18 @@ class Page(Program):
         return Answer(answer, unpacked(answer.pop("arrays", ()), data))
 
     def _error(self, answer: Mapping[str, Any]) -> Exception:
-        reason = str(answer["error"])
+        reason = self._public(str(answer["error"]))
         if any(words in reason.lower() for words in _OUT_OF_MEMORY):
             if 0 <= resource.getrlimit(resource.RLIMIT_DATA)[0] < _WASM_BYTES:  # the browser has the worker's limit
                 return MemoryError(reason)
             return ArtifactError(f"out of memory: WebAssembly has 4 GiB at most ({reason})")
-        said = [line for line in answer.get("lines", ()) if line not in reason]
-        return ArtifactError(f"{reason} ({said[-1]})" if said else reason)
+        said = [line for line in map(self._public, answer.get("lines", ())) if line not in reason]
+        cause = next((line for line in said if line.startswith(_CAUSE)), said[-1] if said else "")
+        return ArtifactError(f"{reason} ({cause})" if cause else reason)
+
+    def _public(self, text: str) -> str:
+        """A text of the page without the address of its files, which is another in each page and has a secret part."""
+        return text.replace(self._server.address, "")
 
     def _check_clock(self, begin_ns: int, end_ns: int, clock_ns: int) -> None:
         """Compare the time since an earlier answer by the page's clock with that by this process's.
@@ -170,7 +182,10 @@ class Page(Program):
         Raises:
             ArtifactError: the clocks do not agree.
         """
-        span_ns, sum_ns = int(answer["span_ns"]), sum(answer["cold"]) + sum(answer["steady"])
+        samples = [*answer["cold"], *answer["steady"]]
+        if min(samples) <= 0:
+            raise ArtifactError(f"an inference is shorter than a tick of the page's clock, {self.tick_ns / 1e3:g} us")
+        span_ns, sum_ns = int(answer["span_ns"]), sum(samples)
         self._late_ns.append(wall_ns - span_ns)
         late_ns = statistics.median(self._late_ns)
         is_late = len(self._late_ns) >= _LEAST_BURSTS and late_ns > _LATE_NS + _LATE_SHARE * span_ns
@@ -186,6 +201,21 @@ class Page(Program):
             after = self._browser.renderers()
             return max(before, key=lambda pid: after.get(pid, 0.0) - before[pid])
         return next(iter(before))
+
+    def _come_first(self) -> None:
+        """Give the page the priority of this process, which the browser has taken from its threads."""
+        if (priority := os.getpriority(os.PRIO_PROCESS, 0)) >= 0:
+            return
+        for thread in Path("/proc", str(self._pid), "task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), priority)
+
+    def _sandbox(self) -> str:
+        """Whether the page's process has the browser's sandbox: its flag may come from here or from the system."""
+        command = Path("/proc", str(self._pid), "cmdline").read_bytes()  # a title: words with spaces between
+        if NO_SANDBOX.encode() not in command.replace(b"\0", b" ").split():
+            return "on"
+        return "off, as root" if os.geteuid() == 0 else "off"
 
     def download_bytes(self, artifact: Path) -> int:
         """Bytes that a visitor downloads, compressed by gzip: the engine's files that were loaded, and the artifact."""

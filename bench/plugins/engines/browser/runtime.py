@@ -61,6 +61,7 @@ class BrowserRuntime(ProgramRuntime):
         if page.threads == threads:
             return page
         if not page.is_used:
+            type(self).running = None  # also where no other starts
             page.close()
         type(self).running = page = self._started(threads)
         return page
