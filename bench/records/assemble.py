@@ -203,9 +203,10 @@ def _add_resolution(row: Row, quality: Quality | None) -> None:
     """Warn of a clock that is coarse beside a median; see `comparison.Fitted` for what it does to intervals."""
     tick_ns = quality.clock_tick_ns if quality is not None else 0
     if tick_ns and row.latency_p50_ns and (share := tick_ns / row.latency_p50_ns) > _FINE_SHARE:
-        note = f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %"
-        if row.latency_p50_low_ns is not None:
-            note += ", by which its intervals are wider"
+        note = (
+            f"its clock ticks every {tick_ns / 1e3:g} us: the median may be off by {100 * share:.2g} %, "
+            "by which its intervals are wider"
+        )
         row.warning = "; ".join(filter(None, [row.warning, note]))
 
 
