@@ -240,7 +240,21 @@ def headline(blame: Blame | DriftBlame) -> str:
         return f"{text}; no part of it shows that alone"
     most = blame.culprits[0]
     where = f": reproducer in {blame.reproducer}" if blame.reproducer else ""
-    return f"{text}; {100 * most.line.share.value:.0f} % of that is {most.name}{where}"
+    return f"{text}; {100 * most.line.share.value:.0f} % of that is {most.name}{with_alike(most)}{where}"
+
+
+def with_alike(culprit: Culprit) -> str:
+    """What a part may explain together with those like it; empty where there are none, or it explains enough alone."""
+    if not _has_alike(culprit):
+        return ""
+    together, number = 100 * culprit.line.share.value * (culprit.alike + 1), culprit.alike
+    several = f"{number} more parts like it, if they are as much slower"
+    more = several if number != 1 else "1 more part like it, if it is as much slower"
+    return f", and about {together:.0f} % with {more}"
+
+
+def _has_alike(culprit: Culprit) -> bool:
+    return culprit.alike > 0 and culprit.line.share.value < _MOST_OF_ALL
 
 
 def _drift(blame: DriftBlame) -> str:
@@ -288,13 +302,11 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 def _remarks(blame: Blame) -> list[str]:
     remarks = []
+    seen = {str(each.operators) for each in blame.culprits[:1]}  # by the headline
     for each in blame.culprits:
-        if each.alike and each.line.share.value < _MOST_OF_ALL:
-            together = each.line.share.value * (each.alike + 1)
-            remarks.append(
-                f"{each.alike} more parts are like {each.name} and take about as long; if they are as much slower, "
-                f"they all explain about {100 * together:.0f} % of the difference"
-            )
+        if _has_alike(each) and str(each.operators) not in seen:
+            seen.add(str(each.operators))
+            remarks.append(f"{100 * each.line.share.value:.0f} % is {each.name}{with_alike(each)}")
     if failures := blame.outcome.failures:
         number, reason = len(failures), " ".join(next(iter(failures.values())).split())
         remarks.append(

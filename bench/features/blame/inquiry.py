@@ -365,7 +365,7 @@ def _finding(inquiry: Inquiry, blame: Blame | DriftBlame) -> tuple[Part | None, 
         shown = {"ratio": ratio}
         whole = (
             f"In the whole model, B takes {writing.interval(blame.outcome.ratio)} times as long as A; {of_part} "
-            f"explains {answer.percent(line.share)} % of that."
+            f"explains {answer.percent(line.share)} % of that{answer.with_alike(most)}."
         )
     operators = answer.operators(nodes)
     numbers = (len(nodes[0]), len(nodes[1]))

@@ -48,14 +48,28 @@ def blamed(sign: float = 1.0) -> Blame:
 def test_headline_has_the_difference_what_explains_it_and_where_it_is_shown(sign: float, kind: str) -> None:
     text = answer.headline(blamed(sign))
 
-    assert text == f"{kind} by 8.1 [6.9, 9.3] %; 50 % of that is middle (Resize): reproducer in blame/middle"
+    alike = ", and about 100 % with 1 more part like it, if it is as much slower"
+    assert text == f"{kind} by 8.1 [6.9, 9.3] %; 50 % of that is middle (Resize){alike}: reproducer in blame/middle"
 
 
 def test_parts_that_are_alike_are_counted_and_no_others() -> None:
     assert blamed().culprits[0].alike == 1
     text = " ".join(answer.render(blamed(), format="table").split())
-    assert "1 more parts are like middle (Resize)" in text
-    assert "they all explain about 100 % of the difference" in text
+    assert text.count("like it") == 1, "the headline tells it"
+
+
+def test_of_parts_that_are_alike_the_others_are_told_once_for_each_kind() -> None:
+    blame = blamed()
+    most = blame.culprits[0]
+    others = [
+        dataclasses.replace(most, name=name, operators=({kind: 1}, {kind: 1}), alike=3)
+        for name, kind in (("a (Conv)", "Conv"), ("b (Conv)", "Conv"))
+    ]
+
+    text = " ".join(answer.render(dataclasses.replace(blame, culprits=(most, *others)), format="table").split())
+
+    assert "50 % is a (Conv), and about 200 % with 3 more parts like it, if they are as much slower" in text
+    assert "% is b (Conv)" not in text
 
 
 def test_without_a_difference_nothing_is_blamed() -> None:
