@@ -3,9 +3,8 @@
     python benchmarks/published_tables.py
 
 `results/versions/table.md` has a table for each model and variant, with the releases of ONNX Runtime as rows;
-`results/reference/load.md` one for each model, with the runtimes that serve it; `results/web/table.md` one for each
-model and number of threads, with the runtimes of a browser beside native ONNX Runtime. What stands above and between
-the tables stays, such as what MLPerf's load generator said when they were measured.
+`results/reference/load.md` one for each model, with the runtimes that serve it. What stands above and between the
+tables stays, such as what MLPerf's load generator said when they were measured.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ BENCH = (sys.executable, "-c", "from bench.cli import main; main.main()")
 OLDEST = "1.20.0"
 """The release that the others are compared with."""
 COLUMNS = "cell,latency_p50_ns,ratio,verdict,max_abs_error,metric,fidelity,peak_rss_bytes"
-OF_VISITORS = "import_ns,load_ns,first_inference_ns,download_bytes"
-WEB_COLUMNS = f"cell,latency_p50_ns,ratio,verdict,metric,fidelity,peak_rss_bytes,{OF_VISITORS}"
 LOAD = "results/load/amd-epyc-2c-24g-c21b2c9c"
 
 
@@ -50,23 +47,9 @@ def of_load(task: str) -> str:
     return rows(shown(f"{task}/*", "--sweep", "load", "--results", LOAD))
 
 
-def of_web(title: str) -> str:
-    """The table under a heading such as `crnn, 2 threads`, as ratios to native ONNX Runtime."""
-    task, _, threads = title.partition(", ")
-    request = f"cpu/b1t{threads.split()[0]}"
-    native = f"{task}/torch/torch_onnx/raw/onnxruntime/{request}"
-    cells = (f"{task}/*/{request}", "--results", "results/web", "--baseline", native)
-    return rows(shown(*cells, "--columns", WEB_COLUMNS))
-
-
 def main() -> None:
-    """Replace the last table under each heading of the pages."""
-    pages = {
-        "results/versions/table.md": of_versions,
-        "results/reference/load.md": of_load,
-        "results/web/table.md": of_web,
-    }
-    for page, made in pages.items():
+    """Replace the last table under each heading of both pages."""
+    for page, made in (("results/versions/table.md", of_versions), ("results/reference/load.md", of_load)):
         path = ROOT / page
         parts = re.split(r"(?m)^(## .*)$", path.read_text(encoding="utf-8"))
         for number in range(1, len(parts), 2):
