@@ -65,7 +65,10 @@ def _group(by_threads: Mapping[int, Record]) -> Group:
     """A cell at several numbers of threads, each of which the machine's state may act on differently."""
     series = {
         count: Series(
-            name=str(count), program=f"{record.cell.runtime.listed}, {count}", launches=record.thread_launches
+            name=str(count),
+            program=f"{record.cell.runtime.listed}, {count}",
+            launches=record.thread_launches,
+            tick_ns=record.tick_ns,
         )
         for count, record in by_threads.items()
     }

@@ -59,7 +59,7 @@ class Series:
     program: str
     runtime: str = ""
     launches: Sequence[Levelled]
-    tick_ns: float = 0.0
+    tick_ns: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

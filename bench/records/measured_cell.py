@@ -36,6 +36,11 @@ class Measured:
         return self.header.key
 
     @property
+    def tick_ns(self) -> int:
+        """See `Quality.clock_tick_ns`; 0 where the cell was not verified."""
+        return 0 if self.quality is None else self.quality.clock_tick_ns
+
+    @property
     def artifact(self) -> Facts | None:
         """The facts about the file that the cell runs; None where no file could be made."""
         return self.header.artifact

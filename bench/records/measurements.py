@@ -74,6 +74,5 @@ def groups(records: Mapping[str, Measured]) -> dict[bool, list[Group]]:
 
 def _series(path: str, record: Measured) -> Series:
     program = program_of(record.cell.runtime, record.header.versions)
-    tick_ns = record.quality.clock_tick_ns if record.quality is not None else 0
     runtime = record.cell.runtime.listed
-    return Series(name=path, program=program, runtime=runtime, launches=record.launches, tick_ns=tick_ns)
+    return Series(name=path, program=program, runtime=runtime, launches=record.launches, tick_ns=record.tick_ns)
