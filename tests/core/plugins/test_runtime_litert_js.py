@@ -14,6 +14,7 @@ from bench.api.errors import ArtifactError
 from bench.plugins import catalog
 from bench.plugins.engines import litert_narrow, litert_static
 from bench.plugins.engines.browser import runtime as in_page
+from bench.plugins.engines.browser.page import Page
 from support import browsers, browsing, small_models
 
 pytestmark = [pytest.mark.framework("tensorflow"), pytest.mark.thorough]
@@ -141,6 +142,12 @@ def test_a_run_that_fails_is_an_error_although_it_does_not_throw(session: Any) -
     cold, steady = session.burst(right, browsing.PLAN)
     assert len(cold) == 1
     assert len(steady) >= 3
+
+
+def test_more_threads_than_cores_are_refused(session: Any) -> None:
+    cores = session._page._browser.evaluate("navigator.hardwareConcurrency")
+    with pytest.raises(ArtifactError, match=f"this browser has {cores} cores, not {cores + 1}"):
+        Page(RUNTIME.command(), engine="litert", threads=cores + 1, provider="wasm")
 
 
 def test_feeds_of_other_sizes_are_an_error(session: Any) -> None:

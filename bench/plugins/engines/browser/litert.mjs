@@ -3,7 +3,7 @@ let litert;
 
 export async function load({ threads, packages }) {
   const folder = `${packages}@litertjs/core/`;
-  // Its pool has a thread for each core, and a model that asks for more waits for them without an end.
+  // Its pool has a thread for each core: a model that asks for more cannot have them.
   if (threads > navigator.hardwareConcurrency) throw new Error(`this browser has ${navigator.hardwareConcurrency} cores, not ${threads}`);
   litert = await import(`${folder}dist/index.js`);
   await litert.loadLiteRt(`${folder}wasm/`, { threads: threads > 1 });
