@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import corpus
+import instrument
 from corpus_models import Entry
 
 from bench.api.loading import load_module
@@ -173,13 +174,9 @@ def outcome(case: Case, place: Path, budget: str) -> dict[str, Any]:
         answer = {"answer": json.loads(done.stdout)}
         if folder := answer["answer"]["reproducer"]:
             answer["shown"] = alone(Path(folder))
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=TOP, text=True, capture_output=True, check=False)
     answer |= {"taken_s": taken_s, "kind": case.kind, "planted": planted}
-    answer |= {"budget": budget, "commit": commit.stdout.strip()}
-    target = file_of(case, place)
-    target.parent.mkdir(exist_ok=True)
-    target.with_suffix(".part").write_text(json.dumps(answer, indent=1))
-    target.with_suffix(".part").replace(target)
+    answer |= {"budget": budget, "commit": instrument.commit()}
+    instrument.keep(file_of(case, place), answer)
     return answer
 
 

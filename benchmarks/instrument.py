@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -61,6 +62,20 @@ def busy(num_processes: int) -> Iterator[None]:
         for other in others:
             other.kill()
             other.wait()
+
+
+def keep(target: Path, content: object) -> None:
+    """Store JSON as a whole, so that a script that is stopped finds it there or not."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.with_suffix(".part").write_text(json.dumps(content, indent=1))
+    target.with_suffix(".part").replace(target)
+
+
+def commit() -> str:
+    """The commit of the code that measures."""
+    root = Path(__file__).parents[1]
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, text=True, capture_output=True, check=False)
+    return done.stdout.strip()
 
 
 def finish(failures: Sequence[str]) -> None:

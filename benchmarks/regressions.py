@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import corpus
+import instrument
 
 TOP = Path(__file__).parents[1]
 PROGRAM = (sys.executable, "-c", "from bench.cli.main import main; main()")
@@ -102,7 +103,7 @@ def bisected(case: Case, cell: str, place: Path) -> Mapping[str, Any]:
 
 def run(arguments: Sequence[str], place: Path, home: Path = TOP) -> dict[str, Any]:
     """The JSON that a command prints; of one that failed, its last line as `failure`."""
-    environment = {**os.environ, "BENCH_CACHE": str(place / "cache"), "PYTHONPATH": str(TOP)}
+    environment = {**os.environ, "BENCH_CACHE": str(place / "cache"), "BENCH_PATH": "", "PYTHONPATH": str(TOP)}
     done = subprocess.run(
         [*PROGRAM, *arguments], env=environment, text=True, capture_output=True, cwd=home, check=False
     )
@@ -124,12 +125,8 @@ def outcome(case: Case, place: Path) -> dict[str, Any]:
     said: dict[str, Any] = {"compared": compared(case, place)}
     if is_slower(said["compared"]):
         said["bisected"] = bisected(case, plain(said["compared"]["cell"]), place)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=TOP, text=True, capture_output=True, check=False)
-    said |= {"taken_s": time.monotonic() - begin, "commit": commit.stdout.strip()}
-    target = file_of(case, place)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.with_suffix(".part").write_text(json.dumps(said, indent=1))
-    target.with_suffix(".part").replace(target)
+    said |= {"taken_s": time.monotonic() - begin, "commit": instrument.commit()}
+    instrument.keep(file_of(case, place), said)
     return said
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -361,3 +362,38 @@ def test_the_counter_of_the_corpus_counts_as_by_hand(tmp_path: Path) -> None:
         "macs": 2 * 4 * 8 * 8 * 3 * 9 + 2 * 5 * 256,
         "params": 4 * 3 * 9 + 4 + 2 * 4 + 256 * 5,  # no running statistics, and no sizes
     }
+
+
+def test_a_release_that_made_a_model_slower_is_bisected_once(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that is slower by 20 % is, and one that is undecided or slower by 2 % is not."""
+    regressions = scripts("regressions")
+    cell = "{}/onnx/native/raw/onnxruntime@1.20.0..1.27.0/cpu/b1t1"
+    verdicts = {"a": ("slower", 1.2), "b": ("undecided", 1.2), "c": ("slower", 1.02)}
+    asked: list[list[str]] = []
+
+    def run(arguments: Sequence[str], place: Path, home: Path = SCRIPTS) -> dict[str, Any]:
+        asked.append([*arguments])
+        if arguments[0] == "bisect":
+            (home / "blame").mkdir()
+            (home / "blame" / "reproduce.py").touch()
+            return {"first_bad": "1.27.0", "blame": "it is Add"}
+        verdict, ratio = verdicts[arguments[3]]
+        sides = {"ratio": ratio, "ratio_low": ratio - 0.01, "ratio_high": ratio + 0.01}
+        return {"cells": [{"cell": cell.format(arguments[3]), "verdict": verdict, **sides}]}
+
+    monkeypatch.setattr(regressions, "run", run)
+    for model in verdicts:
+        case = regressions.Case(
+            model=model, model_options=("--model", model), package="onnxruntime", old="1.20.0", new="1.27.0"
+        )
+        said = regressions.outcome(case, tmp_path)
+        assert json.loads(regressions.file_of(case, tmp_path).read_text()) == said
+        if model == "a":
+            assert said["bisected"]["reproducers"] == ["blame"]
+            assert regressions.line(case, said).endswith("1.200 [1.190, 1.210] slower     1.27.0 it is Add")
+        else:
+            assert "bisected" not in said
+    (bisect,) = (arguments for arguments in asked if arguments[0] == "bisect")
+    assert bisect[bisect.index("--cell") + 1] == "a/onnx/native/raw/onnxruntime/cpu/b1t1"
