@@ -110,7 +110,7 @@ def in_markdown(text: str) -> str:
 
 def listing(folder: Path, paths: list[Path]) -> str:
     """A page in Markdown with the pictures among some files of a folder, and links to the others."""
-    lines = [f"# {folder.name.capitalize()}", ""]
+    lines = [f"# {folder.name[:1].upper()}{folder.name[1:]}", ""]
     for path in paths:
         name = path.relative_to(folder).as_posix()
         lines += (

@@ -29,7 +29,8 @@ def test_navigation_has_every_page(hooks: Any) -> None:
     navigation = configured.partition("\nnav:\n")[2].partition("\ntheme:\n")[0]
     named = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
     pages = {path.relative_to(ROOT).as_posix() for path in hooks.pages()}
-    folders = filter(Path.is_dir, hooks.linked_from(hooks.pages()))
+    folders = [*filter(Path.is_dir, hooks.linked_from(hooks.pages()))]
+    pages |= {path.relative_to(ROOT).as_posix() for folder in folders for path in folder.rglob("*.md")}
     pages |= {f"{folder.relative_to(ROOT).as_posix()}/README.md" for folder in folders}
     pages |= {path.relative_to(ROOT).with_suffix(".md").as_posix() for path in ROOT.glob(hooks.NOTEBOOKS)}
     pages |= {path.relative_to(HOOKS.parent).as_posix() for path in HOOKS.parent.rglob("*.md")}
