@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -213,8 +214,11 @@ def render(blame: Blame | DriftBlame, *, format: str) -> str:
 
 
 def _shown(texts: Iterable[str], format: str) -> str:
-    """Texts as lines, which name nodes and files; Markdown shows them as they are."""
-    return "".join(f"{writing.escape_markdown(text) if format == 'md' else text}\n" for text in texts)
+    """Texts, which name nodes and files: in Markdown each is a line, and a terminal has them wrapped."""
+    if format == "md":
+        return "".join(f"{writing.escape_markdown(text)}\n" for text in texts)
+    width = writing.terminal_width()
+    return "".join(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False) + "\n" for text in texts)
 
 
 def _finite(value: Any) -> Any:

@@ -112,4 +112,15 @@ def test_parts_that_could_not_be_run_are_told() -> None:
 
     text = answer.render(dataclasses.replace(blamed(), outcome=outcome), format="table")
 
-    assert "2 parts could not be run alone, and may be in what is left over: no answer within 60 s\n" in text
+    said = "2 parts could not be run alone, and may be in what is left over: no answer within 60 s"
+    assert said in " ".join(text.split())
+
+
+def test_a_terminal_has_the_headline_in_lines_of_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    head = answer.render(blamed(), format="table").split("\n\n")[1].splitlines()
+
+    assert len(head) > 1
+    assert max(map(len, head)) <= 60
+    assert " ".join(head) == answer.headline(blamed())
