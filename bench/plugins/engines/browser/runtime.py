@@ -41,7 +41,7 @@ class BrowserRuntime(ProgramRuntime):
         return [*npm.files(), *(path for path in HERE.iterdir() if path.suffix in (".html", ".mjs"))]
 
     def program_versions(self) -> dict[str, str]:
-        return {"chromium": f"{browser.version()}+{browser.build()}"}
+        return {"chromium": f"{version}+{browser.build()}"} if (version := browser.version()) else {}
 
     def program_import_ns(self) -> int | None:
         page = type(self).running
